@@ -87,7 +87,7 @@ def test_a_series_that_has_begun_is_not_run_again():
 
 def test_a_run_that_is_retried_is_exported_with_its_full_time():
     """
-    If a run of a recurring job waits for a retry, its export has the rule's whole time to expiry.
+    The export of a recurring job has the `expires` of its rule, even while a run waits for a retry.
 
     The export of a one-time job has the time from the job's due time to its expiry.
     """

@@ -218,7 +218,7 @@ def trace_of(page: str) -> dict[str, Any]:
 
 def test_the_page_stands_alone() -> None:
     """
-    The page contains its films, and its policy forbids loading anything else.
+    The page contains the recordings that it shows, and its policy forbids loading anything else.
 
     The key of a timer cannot add markup to the page.
     """

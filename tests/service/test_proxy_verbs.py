@@ -278,7 +278,7 @@ def url(proxy, monkeypatch):
 @pytest.fixture
 def opened(url, until):
     """
-    Return a function that opens a sync or async client, and the set of attribute names that the tests have used.
+    Return two values: a function that opens a client, and the set of attributes that the tests have used so far.
     """
     used = set()
 

@@ -28,7 +28,7 @@ struct Watched {
     written: u64,
 }
 
-/// The number of the last write when a watch began, and the tags that the watch covers.
+/// A watch: the sequence number of the latest write at its start, and the tags that it covers.
 pub type Ticket = (u64, Vec<u32>);
 
 impl Watches {

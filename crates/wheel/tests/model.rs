@@ -40,8 +40,8 @@ fn shift<O: Owner<Handle>>(wheel: &mut Wheel<Handle, O>, is_owned: bool, id: Id,
     true
 }
 
-/// An operation on the wheel. Instants are offsets from the hand. Many of them are near a multiple of a power of two,
-/// where a digit of the time changes.
+/// An operation on the wheel. Instants are offsets from the current time of the wheel. Many of them are near a multiple
+/// of a power of two, where the level of an entry may change.
 #[derive(Clone, Debug)]
 enum Step {
     Insert(u64),

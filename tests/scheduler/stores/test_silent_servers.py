@@ -163,7 +163,7 @@ def test_jobs_fire_and_are_set_after_a_silence(line_and_url):
     """
     After its connections went silent, the only node recovers within seconds.
 
-    The node sets new jobs, and its series continues.
+    It can set new jobs, and its recurring job runs again.
     """
     line, url = line_and_url
     with Scheduler(f"{url}&lease_s={LEASE_S}") as scheduler:

@@ -123,7 +123,7 @@ def runs(store):
 
 def hints(store):
     """
-    Return the number of rows of the key table in partition 1 and in the runs together.
+    Return the number of rows of the key table outside partition 0.
     """
     return value(store.path, "SELECT count(*) FROM tickwheel_key WHERE shelf > 0")
 

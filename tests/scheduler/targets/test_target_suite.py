@@ -149,7 +149,7 @@ class Memory:
 
     def resets(self):
         """
-        Return nothing: there are no connections.
+        Return the number of connections that were reset, which is always 0 because there are no connections.
         """
         return 0
 

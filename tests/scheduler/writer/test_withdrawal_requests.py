@@ -72,7 +72,7 @@ class Failing(MemoryStore):
 
 class Deaf(Failing):
     """
-    A store that counts requests to stop running jobs as reads, so that these requests can also fail.
+    A store whose withdrawal requests (requests to stop a running job) can fail, as its reads can.
     """
 
     def request_withdrawal(self, jobs):

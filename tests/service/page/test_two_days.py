@@ -48,7 +48,7 @@ return found;
 
 def lane(fired, failed, dead):
     """
-    Return figures of firings that started about 100 ms late.
+    Return the counts of a lane for one minute, in which jobs started about 100 ms late.
     """
     lateness = [0] * BUCKETS
     lateness[5] = fired

@@ -19,7 +19,8 @@ use pyo3::types::PyType;
 
 use crate::cpython::free_list::FreeList;
 
-/// The first fields of every `asyncio.Handle`; `loop_type` compares them with the members of the base class.
+/// The layout of the fields with which every `asyncio.Handle` begins. Before it is used, `loop_type` checks it against
+/// the actual offsets of these fields.
 #[repr(C)]
 pub(crate) struct HandleObject {
     ob_base: ffi::PyObject,

@@ -12,7 +12,8 @@ use crate::once::{intern, made_once};
 enum Tasks {
     /// In asyncio's table that has the running task of each loop, until 3.13.
     Table(Py<PyDict>),
-    /// By calling `asyncio.current_task`, from 3.14 on, where each thread stores its running task.
+    /// The function `asyncio.current_task` returns the running task. It is called from 3.14 on, where each thread
+    /// stores its running task.
     Function(Py<PyAny>),
 }
 

@@ -95,8 +95,8 @@ pub(crate) struct Store {
     pub(crate) clock: Clock,
     /// True if a lookup restarts the life of an entry.
     pub(crate) is_sliding: bool,
-    /// Time for which an entry is kept after the end of its life, for `grade` only. The wheel's deadline is the end of
-    /// this time.
+    /// Time for which an entry is kept after the end of its life, so that `grade` can still return it. The wheel's
+    /// deadline is the end of this time.
     pub(crate) grace: u64,
     /// Maximum age of a value. The age counts from the time when the value was set, and a restart of its life does not
     /// change it.

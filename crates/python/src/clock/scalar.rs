@@ -1,4 +1,4 @@
-//! Converts one number or time, of any type.
+//! Converts one number or time of any type to nanoseconds.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -62,7 +62,7 @@ pub(crate) fn read(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
         }
     }
     if let Ok(delta) = value.cast::<PyDelta>() {
-        if delta.cast_exact::<PyDelta>().is_err() && is_fine(value) {
+        if delta.cast_exact::<PyDelta>().is_err() && may_count_ns(value) {
             // A Timedelta of pandas is a timedelta that also has nanoseconds.
             let fine = value.getattr(intern!(value.py(), "asm8"))?;
             if numpy::is_timedelta(&fine) {
@@ -78,13 +78,14 @@ pub(crate) fn read(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Number> {
     }
 }
 
-/// The version tag of the last timedelta class that was found not to support NumPy's units, or 0. Version tags are
+/// The version tag of the last timedelta class that was found not to count nanoseconds, or 0. Version tags are
 /// unique, and the interpreter assigns a new tag whenever a class changes.
 static PLAIN: AtomicU32 = AtomicU32::new(0);
 
-/// True if the class of a timedelta supports NumPy's units.
+/// True if a timedelta may count nanoseconds, as those of pandas do. This is recognised by the attribute `asm8` of its
+/// class.
 #[inline]
-fn is_fine(value: &Bound<'_, PyAny>) -> bool {
+fn may_count_ns(value: &Bound<'_, PyAny>) -> bool {
     // SAFETY: a living object has a type.
     let version = unsafe { (*value.get_type_ptr()).tp_version_tag };
     (version == 0 || version != PLAIN.load(Ordering::Relaxed)) && look(value)
@@ -93,12 +94,12 @@ fn is_fine(value: &Bound<'_, PyAny>) -> bool {
 #[cold]
 fn look(value: &Bound<'_, PyAny>) -> bool {
     let kind = value.get_type();
-    let is_fine = kind.hasattr(intern!(value.py(), "asm8")).unwrap_or(false);
-    if !is_fine {
+    let has_units = kind.hasattr(intern!(value.py(), "asm8")).unwrap_or(false);
+    if !has_units {
         // SAFETY: the type is alive, and has a version tag by now.
         PLAIN.store(unsafe { (*kind.as_type_ptr()).tp_version_tag }, Ordering::Relaxed);
     }
-    is_fine
+    has_units
 }
 
 fn timedelta(delta: &Bound<'_, PyDelta>) -> Number {

@@ -47,8 +47,8 @@ impl Firing {
     }
 }
 
-/// Prevents the earlier call for a rescheduled timer, if that call still waits for a worker. `settle` does this, and
-/// must be called while no `GilCell` is borrowed. The field is `None` if the engine itself makes the call.
+/// The earlier call for a timer that was rescheduled. The call waits for a worker, and `settle` prevents it. `None` if
+/// no such call waits. `settle` must be called while no `GilCell` is borrowed.
 pub(crate) struct Voided(Option<(Py<PyAny>, Py<PyAny>, Id)>);
 
 impl Voided {

@@ -14,9 +14,9 @@
 //! | `Timer` (`call`) | callback, arguments and context, in one [`Callback`](crate::cpython::call::Callback) | the timer is made | the timer ends: cancelled, or fired and not rescheduled |
 //! | `TimerObject::fire` | one more reference to this `Callback`, because a cancel during the call releases the timer's own reference | before the call | after the call |
 //! | all living timers of an engine together | one reference to the engine (`Living`) | the first timer is made | the last timer has ended |
-//! | `Timer` (`engine`) | no reference: the engine's number in `ENGINES`, which borrows its address | the timer is made | the timer ends; the number is freed with the engine |
+//! | `Timer` (`engine`) | no reference, only a number; `ENGINES` has the engine's address under this number, borrowed | the timer is made | the timer ends; the number is freed with the engine |
 //! | engine | clock and hooks | the engine is made, or they are assigned | they are replaced, or the engine is freed or cleared |
-//! | `Firing` in `State::batches` | a batch's callback, or the runner's `Timer` and array | the call begins | for a call in this turn: the call ends; for a worker's call: the next call of a batch begins after it has ended |
+//! | `Firing` in `State::batches` | a batch's callback, or the runner's `Timer` and array | the call begins | a call in this turn: until it ends; a worker's call: until the first later call of any batch begins |
 //! | entry of `Keys` (Python) | the `Timer`, whose `Callback` holds the entry: a cycle | the key is set | the timer ends, and releases its `Callback` |
 //! | free list | the memory of dead handles, and no references | the handle is freed, unless the list is full | the memory is reused |
 //!
