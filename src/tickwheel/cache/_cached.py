@@ -72,7 +72,7 @@ def cached(
         typed: True to distinguish the arguments 1, 1.0 and True. The keys are then made by `typed_call_key`.
 
     Raises:
-        TypeError: If *cache* is neither a cache of tickwheel nor None, both *key* and *typed* are given, or the
+        TypeError: If *cache* is not a cache of tickwheel or None, if *key* and *typed* are both given, or if the
             function is a generator function, because a generator can be used only once. A call also raises a TypeError
             if the function is not a coroutine function, but returns a coroutine.
     """

@@ -23,7 +23,7 @@ __all__ = ["Loads"]
 _Start: TypeAlias = "Callable[[Taking, Flight, LoadsAll], None]"
 
 _RESTS_KEPT: Final = 64
-"""Size of `_resting`, the keys whose load failed, from which on keys that may be loaded again are removed from it."""
+"""Number of keys in `_resting`, whose loads have failed. Above it, keys that may be loaded again are removed."""
 
 
 class Taking(Loading, Protocol):

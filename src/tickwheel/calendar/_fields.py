@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 Clock: TypeAlias = tuple[frozenset[int], frozenset[int], frozenset[int]]
-"""The hours, minutes and seconds of a line."""
+"""The times of day at which a cron line matches: its hours, minutes and seconds."""
 
 WHOLE_DAY: Final[Clock] = (frozenset(range(24)), frozenset(range(60)), frozenset(range(60)))
 _EVERY_DAY: Final[frozenset[object]] = frozenset(range(1, 32))
@@ -88,7 +88,7 @@ def clock_of(fields: str) -> Clock:
 
 def words_of(fields: str, *, has_seconds: bool) -> str | None:
     """
-    Return six readable *fields* in cronsim's English, or None for days that cronsim does not know.
+    Return an English description of six cron *fields*, made by cronsim; None if cronsim does not know these days.
     """
     (each, special), *others = _alternatives(fields)
     if special is not None or others:

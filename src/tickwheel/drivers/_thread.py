@@ -39,7 +39,7 @@ class ThreadDriver(NonCopyable):
     Fires in one daemon thread, which starts with the first timer and sleeps until the next deadline.
 
     Callbacks run in that thread, one after the other. The thread ends when the driver is stopped, or when the wheel is
-    unreferenced and no timer is pending. If a bound method of such a wheel sets another timer, a new thread starts. If
+    unreferenced and no timer is pending. If a kept bound method then sets another timer, a new thread starts. If
     a callback raises an exception that is not an `Exception`, such as KeyboardInterrupt or SystemExit,
     `threading.excepthook` receives it, and the driver continues. A callback that calls `sys.exit()` ends only itself.
     Errors of a clock or a wheel also go to `threading.excepthook`, and the driver tries again after 0.1 seconds.

@@ -55,7 +55,7 @@ class TimerVerbs:
         Call *callback* with *args* in *delay* seconds.
 
         Args:
-            delay: Seconds, or a timedelta, as in every method. 0 or less fires in the next turn, `inf` never. A wheel
+            delay: Seconds, or a timedelta, as in every method. 0 or less is due at once, `inf` never. A wheel
                 with ticks fires at the end of a tick, even for a delay of 0.
             callback: The function to call; its result is ignored.
             args: Arguments of the callback.
@@ -80,7 +80,7 @@ class TimerVerbs:
         context: Context | None = None,
     ) -> Timer:
         """
-        Call *callback* with *args* when `time()` has reached *when* seconds. A past time fires in the next turn.
+        Call *callback* with *args* when `time()` has reached *when* seconds. A past time is due at once.
 
         The other arguments and the errors are those of `call_later`.
         """
@@ -228,7 +228,7 @@ class TimerVerbs:
         self, when: Instant, callback: Callable[[*Ts], object], /, *args: Unpack[Ts], context: Context | None = None
     ) -> Periodic:
         """
-        Call *callback* with *args* once, when the wall clock shows *when*. A past instant fires in the next turn.
+        Call *callback* with *args* once, when the wall clock shows *when*. A past instant is due at once.
 
         The wall clock is read as for `call_cron`, so the timer follows each change of that clock.
         The other errors are those of `call_later`.

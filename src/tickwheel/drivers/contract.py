@@ -64,7 +64,7 @@ class Driver(Protocol):
 
     def abandon(self) -> None:
         """
-        Fire the pending timers of an unreferenced wheel, then release all timers, including timers that never fire.
+        Release the timers of an unreferenced wheel. Those with a deadline still fire when they are due.
         """
 
     def join(self, timeout: float | None = None) -> bool:

@@ -30,8 +30,8 @@ class Filing:
     The pending timers of one engine. The engine holds its lock for every call.
 
     *live* has the pending timers in order of arrival. *wheel* has an entry for each of these timers, except timers that
-    were taken from the wheel to be fired now. *is_in_step* is True during a call of the wheel. Then the wheel must not
-    be called again.
+    were taken from the wheel to be fired now. *is_in_step* is True during a call of the wheel. During that call,
+    the wheel must not be called again.
     """
 
     def __init__(self, wheel: Wheel) -> None:

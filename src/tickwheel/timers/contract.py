@@ -74,7 +74,7 @@ class Timer(Protocol):
         deadlines, it counts as set now.
 
         Args:
-            when: Seconds of the wheel's clock. A past time fires in the next turn.
+            when: Seconds of the wheel's clock. A past time is due at once.
 
         Returns:
             True if the timer is now going to fire at *when*; False if it had fired or been cancelled.
