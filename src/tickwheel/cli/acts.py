@@ -24,7 +24,7 @@ _COLUMNS = ("at", "act", "job, scope or node", "by", "more")
 @json_option
 def command(*, since: float, limit: int, store: str, as_json: bool) -> None:
     """
-    Show acts of people, tokens and processes, bulk acts, deploys, deaths of nodes and takeovers, newest first.
+    Show acts of people, tokens and processes, bulk changes, deploys, deaths of nodes and takeovers, newest first.
     """
     with opened(store) as scheduler:
         records = scheduler.acts(time.time() - since, limit=limit)

@@ -55,8 +55,8 @@ _FIELD: Final = re.compile(r"^(?:\w+\.)?(\w+)(?= is )|\b(\w+)=(?:True\b|(?!\w))"
 """A field at the beginning of an error message, or an argument in it, such as `payload=` or `is_new=True`."""
 _COMPLETE: Final = "_TICKWHEEL_COMPLETE"
 """
-The variable that the shell's completion sets: `eval "$(_TICKWHEEL_COMPLETE=bash_source tickwheel)"`, or zsh_source,
-fish_source.
+The environment variable of shell completion, as in `eval "$(_TICKWHEEL_COMPLETE=bash_source tickwheel)"`. Other values
+are zsh_source and fish_source.
 """
 
 

@@ -63,7 +63,7 @@ def change_all(
     scheduler: Scheduler, verb: str, chosen: dict[str, Any], *, as_json: bool = False, **more: Any
 ) -> BulkAnswer:
     """
-    Apply *verb* to all jobs that match the filter, and print their number. If the act fails, print how to continue.
+    Apply *verb* to all jobs that match the filter, and print their number. If this fails, print how to continue.
     """
     last: BulkAnswer | None = None
     prefix = chosen.pop("prefix") or ""

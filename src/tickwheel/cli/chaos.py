@@ -30,7 +30,7 @@ _SHOWN: Final = 20
 _IN_FLIGHT_S: Final = 0.05
 """Maximum duration of a message in seconds, in addition to the latency of its link."""
 _LEASE_S: Final = 5.0
-"""Duration of a lease of a store with several owners, in seconds. The default would hide late firings after a kill."""
+"""Duration of a lease of a shared store, in seconds. A longer lease would excuse late firings after a kill."""
 
 
 class _Faults(click.ParamType[tuple[str, ...]]):

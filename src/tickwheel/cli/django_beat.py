@@ -1,5 +1,5 @@
 """
-The periodic tasks of django-celery-beat, from its tables. Celery reads the crontabs; Django is not needed.
+Reads the periodic tasks of django-celery-beat from its tables. This needs Celery, for the crontabs, but not Django.
 """
 
 from __future__ import annotations

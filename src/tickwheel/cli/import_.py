@@ -110,7 +110,7 @@ def import_crontab(
 @json_option
 def import_jsonl(file: BinaryIO, manifest: str | None, store: str, as_json: bool) -> None:
     """
-    Set a job for each line of FILE (- reads stdin): a JSON document with the job's key and the fields of a set.
+    Set a job for each line of FILE (- reads stdin): a JSON document with the job's key and its other fields.
     """
     _import_lines(interchange.json_lines(text_of(file).split("\n")), store, manifest, as_json=as_json)
 
@@ -124,8 +124,8 @@ def import_csv(file: BinaryIO, manifest: str | None, store: str, as_json: bool) 
     """
     Set a job for each line of the table FILE (- reads stdin), whose first line names the columns.
 
-    The columns are the key, the fields of a set, and attempts. The retry column is JSON. The payload column is JSON, or
-    plain text if it is not valid JSON.
+    The columns are the key, the other fields of a job, and attempts, the maximum number of attempts. The retry column
+    is JSON. The payload column is JSON, or plain text if it is not valid JSON.
     """
     lines = interchange.csv_lines(io.StringIO(text_of(file), newline=""))
     _import_lines(lines, store, manifest, as_json=as_json, has_columns=True)

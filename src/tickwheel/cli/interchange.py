@@ -175,7 +175,7 @@ def json_lines(lines: Iterable[str]) -> Iterator[Line]:
 
 def csv_lines(lines: Iterable[str]) -> Iterator[Line]:
     """
-    Yield the rows of a CSV table. Columns are fields of a line, and `attempts` of `retry`. Empty cells are left out.
+    Yield the rows of a CSV table as lines. The column `attempts` is a field of `retry`. Empty cells are left out.
     """
     reader = csv.DictReader(lines, strict=True)
     try:

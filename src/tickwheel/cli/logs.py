@@ -43,7 +43,7 @@ __all__ = ["FACTS", "LEVELS", "ends_logged", "log_event", "log_firing", "set_up"
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 FACTS: Final = "_tickwheel_facts"
-"""The attribute of a log record that has the facts of an event. No `extra=` of other code uses this name by chance."""
+"""The attribute of a log record that has the facts of an event. The name is unlikely in `extra=` of other code."""
 _LOG: Final = logging.getLogger("tickwheel.jobs")
 _FIRED: Final = logging.getLogger("tickwheel.fired")
 _LEVEL_OF: Final = {

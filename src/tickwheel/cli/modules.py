@@ -12,7 +12,7 @@ __all__ = ["imported"]
 
 def imported(name: str, what: str) -> ModuleType:
     """
-    Import the module *name*, also from the working folder, like `python -m`. *what* is the option that has the name.
+    Import the module *name*, also from the working folder, like `python -m`. *what* introduces the name in an error.
     """
     here = str(Path.cwd())
     if here not in sys.path:

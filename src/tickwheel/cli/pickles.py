@@ -16,7 +16,7 @@ __all__ = ["Foreign", "foreign_in", "load"]
 
 class Foreign:
     """
-    An object whose class is not imported. pickle passes the data of the original to it.
+    Replaces an object whose class is unknown. pickle passes the data of the original object to it.
     """
 
     path: ClassVar[str]
@@ -72,12 +72,12 @@ _HARMLESS: Final[Mapping[tuple[str, str], object]] = {
     ("zoneinfo", "ZoneInfo"): ZoneInfo,
     ("zoneinfo", "ZoneInfo._unpickle"): lambda key, _cached: ZoneInfo(key),
 }
-"""Classes whose objects are created unchanged, because they only hold values."""
+"""Classes whose objects are created when a pickle is loaded, because they only hold values."""
 
 
 def load(data: bytes, known: Mapping[tuple[str, str], object] = _HARMLESS) -> Any:
     """
-    Return the object of the pickle *data*. *known* has the classes whose objects are created unchanged.
+    Return the object of the pickle *data*. *known* has the classes whose objects are not replaced by a `Foreign`.
     """
 
     class Reader(pickle.Unpickler):

@@ -55,7 +55,7 @@ def command(
 
 def _check_not_past(at: datetime | float | None, *, now: bool) -> None:
     """
-    Refuse a past due time unless *now* is given. A second in the past is allowed, because typing takes time.
+    Refuse a past due time unless *now* is given. Up to one second in the past is allowed, because typing takes time.
     """
     if at is None or now:
         return

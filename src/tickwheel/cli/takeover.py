@@ -43,7 +43,7 @@ class CannotTakeOverError(ValueError):
 @dataclass(slots=True)
 class Notes:
     """
-    Notes on one schedule. *remarks* lists the changes that the import makes. *next_at* is an overdue or moved next run.
+    Notes on one schedule. *remarks* lists the changes that the import makes. *next_at* is explained in `Found`.
     """
 
     remarks: list[str] = field(default_factory=list)
@@ -55,8 +55,8 @@ class Found:
     """
     A schedule found in the scheduler from which jobs are imported.
 
-    *remarks* lists the differences; if *request* is None, it has the reason why the schedule cannot be imported. If the
-    import creates the job, *next_at* is the first due time, or None if the rule determines it.
+    *remarks* lists the changes that the import makes. If *request* is None, *remarks* has the reason why the schedule
+    cannot be imported. If the import creates the job, *next_at* is its first due time (None: the rule determines it).
     """
 
     name: str

@@ -22,7 +22,7 @@ from tickwheel.targets import Target, make_target, shown_target
 __all__ = ["VARIABLE", "check_name", "configured", "in_environment", "made", "shown"]
 
 VARIABLE: Final = "TICKWHEEL_TARGET_"
-"""Prefix of the variables; the target's name follows, in capitals."""
+"""Prefix of the environment variables that define targets; the target's name follows, in capitals."""
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _WORD: Final = re.compile(r"[\w.-]{1,64}")
@@ -35,7 +35,7 @@ _KINDS: Final = {
     "kick": ("taskiq", "TaskiqTarget"),
     "connection_pool": ("rq", "RqTarget"),
 }
-"""Kinds of objects, keyed by an attribute that only this kind has. The value is the module and class of its target."""
+"""Module and class of the target for each kind of application or broker, keyed by an attribute only of this kind."""
 
 
 def configured(options: Iterable[str]) -> dict[str, str]:

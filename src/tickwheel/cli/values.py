@@ -75,7 +75,7 @@ class _Every(_Duration):
 
 class _Moment(click.ParamType[datetime | float]):
     """
-    An ISO 8601 time or seconds since the epoch. A time without an offset is in the zone of `--tz`, by default local.
+    An ISO 8601 time or seconds since the epoch. A time without an offset is in the zone of `--tz`, or in local time.
     """
 
     name = "time"

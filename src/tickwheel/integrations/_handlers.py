@@ -108,7 +108,7 @@ class Handlers:
         around: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function,
     ) -> None:
         """
-        Register all handlers and tasks that *scheduler* lacks. *around* wraps each one that does not run in a process.
+        Register all handlers and tasks that *scheduler* lacks. *around* wraps each function that runs in this process.
         """
         known = self._known.setdefault(scheduler, set())
         for name, (function, fields) in self._handlers.items():

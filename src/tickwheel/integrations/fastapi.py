@@ -101,7 +101,7 @@ class Jobs(Handlers):
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncIterator[dict[str, object]]:
         """
-        Start with the application and stop with it. `request.state.scheduler` is the scheduler.
+        Run the scheduler while the application runs. Requests find it as `request.state.scheduler`.
         """
         async with self.running(app) as scheduler:
             yield {"scheduler": scheduler}

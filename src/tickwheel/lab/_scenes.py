@@ -22,7 +22,7 @@ SECOND: Final = 1_000_000
 STEPS: Final = 120
 LEAD_IN: Final = 3
 OWN_US: Final = tuple(int(seconds * SECOND) for seconds in (0.5, 2, 3, 5, 7, 11, 17, 28, 45, 80, 150, 290))
-"""The delays, in microseconds, from which the user of the page chooses. A film of each one is recorded."""
+"""The delays, in microseconds, from which the user of the page chooses. A film is recorded for each delay."""
 
 
 def scenes() -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ class DesignError(TickwheelError, ValueError):
 @dataclass(frozen=True)
 class Design:
     """
-    A design with its geometry. *options* has the given values of tick (in seconds) and slots.
+    A design with its geometry. *options* has the tick (in seconds) and the number of slots, if they are specified.
     """
 
     name: str

@@ -29,7 +29,7 @@ __all__ = ["KINDS", "Load", "generate"]
 
 SECOND: Final = 1_000_000
 SILENT: Final = 0.005
-"""Fraction of peers that disappear silently, so that a timeout fires."""
+"""Probability that a connection or client falls silent after a message, so that its timeout fires."""
 
 
 @dataclass(frozen=True, slots=True)

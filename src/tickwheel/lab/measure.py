@@ -37,7 +37,7 @@ BINS: Final = 128
 PARTS: Final = 120
 """Number of parts into which the phase `rest` is divided, for curves over time."""
 REST: Final = 0.9
-"""Fraction of the initially pending timers that would have fired by the end of the phase `rest`."""
+"""This fraction of the initially pending timers have a shorter delay than the phase `rest` lasts."""
 
 
 class Measurement:

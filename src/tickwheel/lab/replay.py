@@ -34,8 +34,8 @@ class ReplayCounts:
     """
     Counters of a replayed trace.
 
-    *set* counts new timers, and *move* moves of pending timers. *late_cancel* counts removals of timers that had fired
-    or did not exist. *fired_within_span* counts timers that were due by the time of the last operation.
+    *set* counts new timers, and *move* counts changes of a pending timer's deadline. *late_cancel* counts removals of
+    timers that had fired or did not exist. *fired_within_span* counts timers due by the time of the last operation.
     """
 
     set: int = 0

@@ -21,7 +21,7 @@ FRAMES: Final = 300
 
 def small(design: Design, load: Load) -> Design:
     """
-    Return *design* with rings that are small enough to draw, unless its geometry was given.
+    Return *design* with rings that are small enough to draw, unless its geometry was specified.
 
     The delays of *load* take one or two turns of the finest ring, so that slots are used again and cascade.
     """

@@ -1,8 +1,8 @@
 """
 Overlays copies of a trace, until enough timers are pending.
 
-Each copy begins at another moment of the trace; the moments are evenly distributed. The timers that are pending at the
-copies' moments fill the wheel. Then all copies run together, each from its own moment.
+Each copy begins at a different moment of the trace; these moments are evenly distributed. The timers that are pending
+at each of these moments fill the wheel. Then all copies run together, each from its own moment.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Batches of single changes, and bulk acts. A bulk act makes one change to all jobs that a filter selects.
+Batches of single changes, and bulk changes. A bulk change is one change to all jobs that a filter selects.
 
 The items of a batch are applied in order; a refused item does not affect other items. Consecutive items that set jobs
 share a commit. If the store refuses this commit, the jobs are set one by one; then only the invalid item is refused.
@@ -101,7 +101,7 @@ class Batches:
         Change all jobs that a filter selects, or only count them.
 
         One request handles up to 10,000 jobs. Repeat the request with the cursor of the answer until that cursor is
-        null. Jobs that other clients change between the requests stay unchanged.
+        null. A job is left as it is if another client changes it between the requests.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _BULK)
         fields = body.fields()

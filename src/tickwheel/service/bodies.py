@@ -206,7 +206,7 @@ class MoveBody(Body, frozen=True):
 
 class PauseBody(Body, frozen=True):
     """
-    The reason of a pause.
+    The reason for a pause.
     """
 
     note: Annotated[str, Meta(max_length=1000, description="Why it is paused, for others to read.")] = ""
@@ -231,7 +231,7 @@ class BackfillBody(Body, frozen=True):
 
 class ScopeBody(Body, frozen=True):
     """
-    A handler, a queue, a target, or all jobs.
+    The scope of a pause or resume: a handler, a queue, a target, or all jobs.
     """
 
     scope: Annotated[
@@ -415,7 +415,7 @@ class AckBody(Body, frozen=True):
 
 class NackBody(Body, frozen=True):
     """
-    A failed firing. It has either the delay before the next attempt, or a flag that there is no next attempt.
+    A failed firing, and either the delay before the next attempt, or a flag that forbids another attempt.
     """
 
     fire_id: FireId
@@ -435,7 +435,7 @@ class ReleaseBody(Body, frozen=True):
 
 class ExtendBody(Body, frozen=True):
     """
-    A lease to extend. It has the lease's new length, and the progress and state of the firing.
+    A lease to extend, its new length, and a report of the firing's progress.
     """
 
     fire_id: FireId

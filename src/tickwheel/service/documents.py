@@ -1,5 +1,5 @@
 """
-JSON documents that the service returns. Instants are RFC 3339 in UTC. A duration's field name ends in its unit.
+JSON documents that the service returns. Instants are RFC 3339 in UTC. The name of a duration field ends in its unit.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class LaneDocument(Struct, frozen=True):
 
     `staged` is the number of jobs in memory that have not begun. `waiting` is the number of staged jobs that are due
     but held back, and `reason` says why. `running` is the number of running attempts. If `is_full`, the lane has used
-    up its share of memory, and its other jobs wait in the store.
+    up its share of memory, and further jobs of the lane wait in the store.
     """
 
     lane: str
@@ -217,8 +217,8 @@ class FiringDocument(Struct, frozen=True):
     """
     One firing, and its outcome: running, succeeded, failed, snoozed, died, stopped or superseded.
 
-    `took_ms` is null while the firing runs. Afterwards, it is null for most firings that the history does not record.
-    `by` is the node. `progress` is null after the firing has ended, or if the handler reports no progress.
+    `took_ms` is null while the firing runs, and usually also later if the history does not record the firing. `by` is
+    the node. `progress` is null after the firing has ended, or if the handler reports no progress.
     """
 
     fire_id: str
@@ -269,7 +269,7 @@ class BatchDocument(Struct, frozen=True):
 
 class BulkChangeDocument(Struct, frozen=True):
     """
-    A job that a bulk act changed, with its generation after the act and its due time before the act.
+    A job that a bulk change affected: its generation after the change, and its due time before the change.
     """
 
     key: str
@@ -283,8 +283,8 @@ class BulkDocument(Struct, frozen=True):
 
     A job is refused if it has begun, or if another client changed it after it was selected. `stopping` is the number of
     changed jobs that were running and were asked to stop. `changes` lists the changed jobs, if requested. Pass `cursor`
-    in the next request; it is null when the act is complete. `start` is the cursor of the first request. After a dry
-    run, pass `start` to make the changes. Repeated requests with one `start` do not move, run or replay a job twice.
+    in the next request; it is null at the end. `start` is the cursor of the first request. After a dry run, pass
+    `start` to make the changes. Repeated requests with the same `start` do not move, run or replay a job twice.
     """
 
     matched: int
@@ -498,5 +498,5 @@ _FORMS: Final[dict[str, Callable[[Any], Any]]] = {
     "first_set_at": instant,
     "pause": pause_document,
 }
-"""Converters for the fields of a stored job whose form in a document differs."""
+"""Converters for the fields whose form in a document differs from their form in the stored job."""
 _SHOWN: Final = [(JobDocument.__struct_fields__.index(name), shown) for name, shown in _FORMS.items()]

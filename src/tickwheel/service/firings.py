@@ -84,7 +84,7 @@ class Firings:
 
 class Seen:
     """
-    The firings that a page has shown: each node's running firings, and the number of its last finished firing.
+    The firings that a page has shown: for each node, the running firings, and the number of the last finished firing.
     """
 
     def __init__(self) -> None:

@@ -30,7 +30,7 @@ class ForecastBucket:
 _QUICK_S: Final = 0.05
 """If a count takes longer than this many seconds, requests get the previous result while a new count runs."""
 _SHARE: Final = 20
-"""A count is reused for at least this many times the time that it took. So counting takes at most 5 % of the time."""
+"""Minimum ratio of the time for which a count is reused to the time that it took. So counting takes at most 5 %."""
 BUCKETS: Final = (
     ForecastBucket("minute", 1, 60, 0.5),
     ForecastBucket("hour", 60, 60, 2.0),

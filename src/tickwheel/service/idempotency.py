@@ -38,14 +38,14 @@ _LOG: Final = logging.getLogger("tickwheel.service")
 
 _KEPT_S: Final = 3600.0
 _CLAIM_MS: Final = 5_000
-"""Age of a claim, in ms, from which another node may take over the request. Even then, no write is done twice."""
+"""Age of a node's claim on a key, in ms, at which another node may take over the request. No write is done twice."""
 _PATIENCE_S: Final = 8.0
 """Maximum wait, in seconds, for another node that executes the same request. After this wait the answer is 503."""
 _LOOK_FIRST_S: Final = 0.02
 _LOOK_MAX_S: Final = 0.5
 _BYTES_MAX: Final = 64 << 20
 _OF_ONE: Final = 1 << 10
-"""Bytes added to the size of a kept answer for its overhead."""
+"""Overhead in bytes, which is added to the size of each remembered answer."""
 _KEY_MAX: Final = 200
 _PART: Final = (b"if-match", b"if-none-match", b"content-type")
 """Headers that are part of a request's identity."""
@@ -154,7 +154,7 @@ class IdempotencyKeys:
 
     async def _settled(self, keeper: Keeper, repeat: Repeat, reply: Reply | None) -> Reply | None:
         """
-        Store *reply*, or release the claim if *reply* is not final. Return any reply that another node stored first.
+        Store *reply*, or release the claim if there is no final reply. Return any reply that another node stored first.
         """
         try:
             data = None if reply is None or not reply.is_final else _data_of(reply)

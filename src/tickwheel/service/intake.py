@@ -204,7 +204,7 @@ def _check_type(text: str) -> None:
 
 async def drained(receive: Receive, limit: int) -> bytes:
     """
-    Return the body. A body above *limit* is read before it is refused, because most clients send it all first.
+    Return the body. A too large body is read before it is refused, because most clients do not read while they send.
     """
     body = bytearray()
     size = 0

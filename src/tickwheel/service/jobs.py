@@ -81,7 +81,7 @@ _PAUSE: Final = msgspec.json.Decoder(PauseBody)
 
 class RecordDocument(Struct, frozen=True):
     """
-    One record in the past of a key: an attempt that ended, or an act.
+    One record in the past of a key: an attempt that ended, or an act (a change that a caller made).
 
     An attempt has the outcome succeeded, failed (it will be retried), died, snoozed, expired, stopped, or cut_off (its
     process ended first). An act has `attempt` 0, and the outcome created, replaced, changed, restarted, moved,
@@ -90,8 +90,8 @@ class RecordDocument(Struct, frozen=True):
     `at` is the time of the record. `by` is the node that ran the attempt, or the process or token that requested the
     act. `lateness_ms` is null if the attempt never began; `took_ms` is also null if unknown. `note` is the last note of
     the handler, such as a short result. `nominal_at` is the instant that the rule of a recurring job gives for the run;
-    all attempts of the run share it. `was_due_at` is the due time before an act that changed it. `bulk` is the bulk act
-    that the act is part of.
+    all attempts of the run share it. `was_due_at` is the due time before an act that changed it. `bulk` is the bulk
+    change that the act is part of.
     """
 
     number: int
@@ -117,7 +117,7 @@ class RecordDocument(Struct, frozen=True):
 
 class HistoryDocument(Struct, frozen=True):
     """
-    The past of one key, newest first. To get earlier records, pass the last `number` as `before`.
+    The past of one key, newest first. To get earlier records, pass the `number` of the last record as `before`.
     """
 
     records: list[RecordDocument]
@@ -194,7 +194,7 @@ class Jobs:
         Explain why the job of this key has not run yet.
 
         The node that fires the job has the most information. Any other node uses the store and the firing node's last
-        report. If the store does not answer, the answer gives this as the reason.
+        report. If the store does not respond, the explanation is that the store is unavailable.
         """
         key = _key(call, b":explain")
         found = await self._scheduler.explain(key)

@@ -24,7 +24,7 @@ _BODY: Final = ListBody(ManifestBody, ManifestOutline, ScheduleItem, "jobs")
 
 class DeclaredDocument(Struct, frozen=True):
     """
-    The outcome of a declaration for one job, and the job afterwards. A cancelled job is shown in its last state.
+    The outcome of a manifest's declaration for one job, and the job afterwards. A cancelled job has its last state.
 
     `dead` means that the job stays a dead letter. `finished` means that the job's rule has no run left. In a dry run,
     `before` is the current job.
@@ -38,10 +38,10 @@ class DeclaredDocument(Struct, frozen=True):
 
 class ManifestDocument(Struct, frozen=True):
     """
-    The outcome of a declaration. The jobs in the given order come first, then the cancelled jobs by key.
+    The outcome of declaring a manifest, which is a named list of recurring jobs.
 
-    `superseded` means that nothing was done, because a newer revision had been declared. `revision` is the current
-    revision.
+    `jobs` has first the declared jobs in the order of the request, then the cancelled jobs by key. `superseded` means
+    that nothing was done, because a newer revision had been declared. `revision` is the current revision.
     """
 
     manifest: str

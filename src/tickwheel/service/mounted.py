@@ -20,7 +20,7 @@ __all__ = ["Authorize", "HasScheduler", "tickwheel_app"]
 _RIGHTS = {"read": Access.READ, "write": Access.WRITE, None: None}
 
 Authorize: TypeAlias = Callable[[Request], str | Awaitable[str | None] | None]
-"""Returns "write", "read", or None to refuse a request."""
+"""A function that decides on a request: it returns "write", "read", or None to refuse the request."""
 
 
 class HasScheduler(Protocol):

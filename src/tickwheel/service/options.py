@@ -104,7 +104,7 @@ def _leads_to_traces(url: str) -> bool:
 
 def is_loopback(host: str) -> bool:
     """
-    Return True if only this machine reaches *host*. The only trusted name is `localhost`.
+    Return True if only this machine reaches *host*. `localhost` is the only host name that counts as such.
     """
     try:
         return ipaddress.ip_address(host).is_loopback

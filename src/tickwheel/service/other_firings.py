@@ -67,7 +67,7 @@ class OtherFirings:
 
     async def refresh(self) -> None:
         """
-        Poll all nodes, at most once a second. A node that does not answer keeps its last data.
+        Poll all nodes, at most once a second. If a node does not answer, its previously reported firings are used.
         """
         async with self._lock:
             if time.monotonic() - self._asked_at < _EVERY_S:

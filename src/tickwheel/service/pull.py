@@ -71,7 +71,7 @@ class LeaseDocument(Struct, frozen=True):
 
 class LeasesDocument(Struct, frozen=True):
     """
-    The leased firings, in the order of their due times; empty if none fell due in time.
+    The leased firings, in the order of their due times; empty if no firing fell due within the requested wait.
     """
 
     leases: list[LeaseDocument]
@@ -136,7 +136,7 @@ class Pulls:
 
         A queue holds the jobs with `"target": "pull"` and the queue's name as `handler`. End each firing with `:ack`,
         `:nack` or `:release` before its lease ends. If the lease ends first, the attempt has failed, and the job's
-        policy decides on a retry. If no firing is due in time, `leases` is empty.
+        retry policy applies. If no firing falls due within `wait`, `leases` is empty.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _LEASE)
         wait = 0.0 if self._is_closing else check_lease(body.queue, body.limit, body.wait, body.seconds)[2]

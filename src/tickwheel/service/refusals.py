@@ -21,7 +21,7 @@ from tickwheel.typing import Duration
 __all__ = ["check_handler", "check_interval", "check_set"]
 
 _LOOKED_AT: Final = 61
-"""Number of runs of a cron line whose intervals are checked: all runs of a minute, and one more."""
+"""Number of a cron line's runs whose intervals are checked: at most 60 runs within a minute, and the run after them."""
 
 
 def check_set(body: SetBody, scheduler: AsyncScheduler, every_min: Duration) -> None:

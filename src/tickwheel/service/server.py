@@ -1,5 +1,5 @@
 """
-Binds, serves, and stops within its time limit.
+Runs the HTTP server: listens on the address, serves, and stops within a time limit.
 
 uvicorn does the work. This module adds signal handlers, and a sweep: a periodic check that cuts off requests that never
 begin or never end. At a stop, the module ends live streams, so that the stop waits for requests only. It also makes
@@ -42,7 +42,7 @@ _HEAD_BYTES_MAX: Final = 64 * 1024
 _SWEEP_TICKS: Final = 20
 """Number of uvicorn's ticks between two sweeps. uvicorn ticks ten times a second, so a sweep runs every two seconds."""
 _IDLE_S: Final = 5.0
-"""Maximum idle time of a connection, in seconds, unless the request timeout is shorter. The next sweep ends it."""
+"""Idle seconds after which the next sweep closes a connection. The request timeout applies instead if it is shorter."""
 _YOUNG_MAX: Final = 10_000
 """Number of new objects after which Python's garbage collector examines them: about the objects of 100 requests."""
 

@@ -228,7 +228,7 @@ class StatsDocument(TypedDict):
 
 def stats_document(stats: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Convert *stats* to a document. Add the time and a counter of changes, and merge buckets of the lateness histogram.
+    Convert *stats* to a document with the current time and the number of writes, and a coarser lateness histogram.
     """
     lateness, commit, wheel = stats["lateness"], stats["commit"], stats["wheel"]
     times = {f"{name}_ms": commit["times"][f"{name}_ms"] for name in ("p50", "p99", "max")}

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 LEVELS_MAX: Final = DEPTH_MAX + 3
-"""Maximum nesting of a body: that of a payload, plus one level each for the item, the list of items, and the batch."""
+"""Maximum nesting of a body: the maximum for a payload, plus one level each for the item, the list, and the batch."""
 _SHOWN_MAX: Final = 300
 _ON_LOOP_BYTES_MAX: Final = 64 * 1024
 """Maximum size, in bytes, of a body that is handled on the loop. The slowest body of this size takes 20 ms."""

@@ -31,7 +31,7 @@ _Endpoint: TypeAlias = Callable[[Request], Awaitable[ASGIApp]]
 _Method = TypeVar("_Method", bound=Callable[..., object])
 _MARK: Final = "allows_prefixed_tokens"
 TOKEN_SCOPE: Final = "tickwheel.token_scope"  # noqa: S105 a name, no password
-"""Key in the ASGI scope of a request for the `TokenScope` of its token, if the token has a prefix."""
+"""Key in a request's ASGI scope. If the request's token has a prefix, the value is the `TokenScope` of the token."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ class _Filed(NamedTuple):
 
 class WheelModel:
     """
-    A model of a wheel with the given *abilities*: a dict and a heap. Removed entries stay in the heap until on top.
+    A model of a wheel with the given *abilities*: a dict and a heap. Removed entries stay in the heap until at its top.
     """
 
     def __init__(self, abilities: Abilities) -> None:

@@ -28,7 +28,7 @@ MakeEngine: TypeAlias = Callable[[ManualClock, int | None], Engine]
 """Returns a new engine on a clock, with the given max_pending."""
 
 EPISODE = 300
-"""Operations per engine, not counting the operations of callbacks."""
+"""Number of operations on each engine, not counting the operations of callbacks."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,12 @@ from tickwheel.wheels.contract import checked_deadline
 __all__ = ["Attached", "ManualClock"]
 
 TURNS_MAX: Final = 20_000
-"""Number of turns without progress after which `advance` reports an endless loop."""
+"""Number of `fire_due` calls at one time of the clock after which `advance` reports an endless loop."""
 
 
 class Attached(Protocol):
     """
-    An object that moves with a clock: an engine, or any object with these two methods.
+    An object that follows a clock: an engine, or any object with these two methods.
     """
 
     def arm(self) -> int | None:

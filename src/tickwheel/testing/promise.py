@@ -1,5 +1,5 @@
 """
-Checks the promise on a run of your own.
+Checks that timers in a run of your own kept their guarantees.
 
     log = PromiseLog(wheel)
     timer = log.call_later(0.5, work)
@@ -7,7 +7,7 @@ Checks the promise on a run of your own.
     check_promise(log.events)
 
 A `PromiseLog` sets timers on a wheel and records their events. `check_promise` reads such a log, or a log that you
-made with another timer system. It reports each firing that breaks the promise: early, twice, after a cancel that
+made with another timer system. It reports each firing that breaks a guarantee: early, twice, after a cancel that
 returned True, out of order, too late, or missing.
 """
 
@@ -30,7 +30,7 @@ Kind: TypeAlias = Literal["set", "move", "cancel", "fire", "end"]
 @dataclass(slots=True)
 class Event:
     """
-    One event. A log lists events in the order of their `begun`.
+    One event. A log lists events in the order of *begun*.
 
     Attributes:
         kind: "set", "move" and "cancel" are calls, and "fire" is the start of a callback. "end" has the timer None, and

@@ -213,7 +213,7 @@ class TargetSuite:
     @contextmanager
     def rig(self, receiver: Receiver | None = None) -> Iterator[Rig]:
         """
-        Yield a started rig, with a new receiver if *receiver* is None. The rig is stopped at the end.
+        Yield a rig with a receiver (by default a new one), a target and a started scheduler. Stop the rig at the end.
         """
         rig = Rig(self.make_receiver() if receiver is None else receiver)
         try:

@@ -21,7 +21,7 @@ class RuleMiddleware(MiddlewareMixin):
 
     def process_exception(self, _request: Any, error: Exception) -> JsonResponse | None:
         """
-        Return the answer, or None for any other error.
+        Return the 422 answer for a rule or time that cannot be read, or None for any other error.
         """
         document = document_of(error)
         return None if document is None else JsonResponse(document, status=STATUS)

@@ -1,3 +1,3 @@
 """
-Chaos tests of a service: faults, and a check of its promise.
+Chaos tests of a service: they inject faults, and check that no job is lost, early, or delivered twice without cause.
 """

@@ -1,8 +1,8 @@
 """
-Finds violations of the promise in a history.
+Finds violations of the service's guarantees in a history.
 
     lost          a job was acknowledged, was not cancelled, and never arrived
-    doubled       an accepted fire id arrived again, or an accepted job arrived again without a fault in between
+    doubled       an accepted attempt arrived again, or, without a fault in between, the job arrived as a new attempt
     early         a job arrived before the acknowledged instant, or before the instant in its message
     unexpected    a job arrived that was never set or was already moved or cancelled, or its message has a wrong instant
     silent        an acknowledged job first arrived more than five seconds after its instant, and no fault explains it
@@ -34,8 +34,8 @@ class Verdict:
     """
     The findings of a run, each violation as a sentence.
 
-    *repeated* are repeated arrivals that a fault explains. *late_ms* has the lateness of the first arrival of each
-    generation, from the acknowledged due time.
+    *repeated* is the number of repeated arrivals that a fault explains. *late_ms* has the lateness of the first arrival
+    of each generation, from the acknowledged due time.
     """
 
     lost: list[str] = field(default_factory=list)

@@ -22,7 +22,7 @@ class LoadStage:
 @dataclass(frozen=True, slots=True)
 class Metric:
     """
-    A measurement that a threshold can limit: seconds if *is_time*, or a fraction. If *is_floor*, more is better.
+    A measurement that a threshold can limit: seconds if *is_time*, else a fraction. If *is_floor*, higher is better.
     """
 
     read: Callable[[StageFigures], float]

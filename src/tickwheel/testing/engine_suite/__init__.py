@@ -47,5 +47,5 @@ class EngineSuite(
     ListingTests,
 ):
     """
-    Tests for every clause of the promise that an engine can keep. A subclass provides `make_engine`.
+    Tests for all guarantees that an engine must give. A subclass provides `make_engine`.
     """

@@ -21,7 +21,7 @@ PATIENCE_S = 20.0
 class OverlapTests(EngineTests):
     def calling(self, *acts: Callable[[DueTimer], object]) -> tuple[Rig, list[DueTimer], DueTimer]:
         """
-        Return a rig, the timers handed to its runner, and a due timer whose calls run *acts*, one for each call.
+        Return a rig, the timers handed to its runner, and a due timer. Each call of the timer runs the next of *acts*.
         """
         rig = self.rig()
         handed: list[DueTimer] = []

@@ -58,7 +58,7 @@ class ReenterTests(EngineTests):
 
     def test_move_one(self) -> None:
         """
-        If a callback moves a pending timer of its batch, that timer fires at the new time, or in the next turn.
+        If a callback moves a later timer of its batch, that timer fires at its new time, and not in this batch.
         """
         for at in (5, 10, 11, 500):
             for victim in BATCH:

@@ -222,7 +222,7 @@ class AsideTests(StoreTests):
 
     def test_aside_rescue(self) -> None:
         """
-        The next owner of a shard inherits its claimed jobs. All are due, and jobs that were running are pending again.
+        If a node ends, the set-aside jobs that it had claimed are pending, and its shard's next owner can run them.
         """
         with self.rig() as rig:
             for key in ("{k} ran", "{k} waited", "{k} moved"):

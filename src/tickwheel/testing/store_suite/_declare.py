@@ -1,5 +1,5 @@
 """
-Tests of declarations. The writes of a manifest take effect together or not at all.
+Tests of declaring a manifest (a named list of recurring jobs). Its writes take effect together or not at all.
 """
 
 from __future__ import annotations

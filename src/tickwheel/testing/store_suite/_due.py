@@ -162,7 +162,7 @@ class DueTests(StoreTests):
 
     def test_changes(self) -> None:
         """
-        A shard has no changes if nothing was written since the mark, or if there is no mark yet.
+        `changes` returns no jobs if nothing was written since *mark* (a position in the log), or if *mark* is None.
         """
         with self.rig() as rig:
             rig.pending("key")

@@ -48,7 +48,7 @@ class LastCheckTests(StoreTests):
 
     def test_does_not_start_any_more(self) -> None:
         """
-        If an attempt was withdrawn or cut off, writes treat its job as pending. A later `Settle` of it has no effect.
+        If an attempt is withdrawn or cut off, writes treat its job as pending, and its `Settle` has no effect.
         """
         for standing in (AttemptState.WITHDRAWN, AttemptState.CUT_OFF):
             with self.rig() as rig:
@@ -69,7 +69,7 @@ class LastCheckTests(StoreTests):
 
     def test_kept(self) -> None:
         """
-        A `Set` with KEEP makes the job of a withdrawn or cut-off attempt pending. Only the cut-off attempt counts.
+        A `Set` with KEEP makes the job of a withdrawn or cut-off attempt pending. Only a cut-off attempt is counted.
         """
         with self.rig() as rig:
             for standing, attempt in ((AttemptState.WITHDRAWN, 0), (AttemptState.CUT_OFF, 1)):

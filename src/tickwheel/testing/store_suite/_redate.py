@@ -42,7 +42,7 @@ class RedateTests(StoreTests):
 
     def test_another_life(self) -> None:
         """
-        A `Redate` does not change a job that is dead or gone, or that was moved, set or redated since it was read.
+        A `Redate` (after a clock step) does not change a job that is dead, gone, moved or set since it was read.
         """
         with self.rig() as rig:
             epoch = rig.lease("key").epoch

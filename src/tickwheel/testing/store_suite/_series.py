@@ -1,5 +1,5 @@
 """
-A recurring job that is set again keeps the runs that are still due.
+If a recurring job is set again, the runs that are still due are kept.
 """
 
 from __future__ import annotations

@@ -174,9 +174,9 @@ class SharedTests(StoreTests):
 
     def test_changes_of_all_shards(self) -> None:
         """
-        One call returns the changes of all shards since the marks of their cursors. A cursor without a mark gets one.
+        One call returns the changes of all shards since the marks of their cursors.
 
-        A call without `with_changes` consumes no changes.
+        A cursor without a mark gets a mark and no changes. A call without `with_changes` leaves the marks unchanged.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             near = (rig.now + 10_000, 0)

@@ -30,5 +30,5 @@ class WheelSuite(
     DueTests, LimitTests, NextTests, CancelTests, MoveTests, InputTests, MemoryTests, AgeingTests, MachineTests
 ):
     """
-    Tests for every clause of the wheel's promise. A subclass provides `make_wheel`.
+    Tests for all guarantees that a wheel must give. A subclass provides `make_wheel`.
     """
