@@ -25,7 +25,7 @@ _VERSION: Final = 1
 
 def request_of(row: Mapping[str, Any], function: str | None, target: str, notes: Notes) -> SetRequest:
     """
-    Convert *row* to a request. Add its differences to *notes*, and its next run if the rule may give another time.
+    Convert *row* to a request. *notes* gets the changes, and the next run if the rule may give another time.
     """
     if row["paused"]:
         raise CannotTakeOverError("it is paused")

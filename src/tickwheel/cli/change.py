@@ -22,7 +22,7 @@ __all__ = ["command"]
 @click.pass_context
 def command(context: click.Context, /, key: str, store: str, as_json: bool, **fields: Any) -> None:
     """
-    Change the given fields of the pending job KEY. All other fields stay as they are.
+    Change fields of the pending job KEY. Fields without an option stay as they are.
 
     Its due time stays the same unless an option changes the times of its runs, such as --cron, --tz or --exclude.
     """

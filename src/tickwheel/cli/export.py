@@ -18,8 +18,8 @@ def command(prefix: str, store: str) -> None:
     """
     Write the jobs whose key begins with PREFIX to stdout, as lines that 'import jsonl' reads.
 
-    Running jobs are written like pending jobs; jobs that were asked to stop while running are left out. An import keeps
-    paused jobs paused, and does not set dead letters. Numbers of past attempts and paused scopes are not written.
+    Running jobs are written like pending jobs. Jobs that were asked to stop while running, attempt counts, and pauses
+    of handlers, queues or targets are left out. An import keeps paused jobs paused, and does not set dead letters.
     """
     dead = 0
     with opened(store) as scheduler:

@@ -44,7 +44,7 @@ _SHOWN_MAX = 20
 @json_option
 def command(*, source: str, target: str, dry_run: bool, batch: int, wait_s: float, as_json: bool) -> None:
     """
-    Move all jobs from the store FROM to the store TO, pending and dead ones, as they are.
+    Move all pending and dead jobs, unchanged, from the store FROM to the store TO.
 
     Stop the schedulers of FROM first, because the migration is refused while one of them fires jobs. TO may be served
     during the migration. If the migration ends early, run the command again: it continues where it stopped. Until your

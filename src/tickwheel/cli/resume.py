@@ -41,7 +41,7 @@ def command(
     """
     End the pause of the job KEY. The job is due at its old due time, or at once if this time has passed.
 
-    With a filter, the pauses of all matching jobs end. With --scope, the jobs of a handler, a queue or a target start
+    With a filter, the pauses of all matching jobs end. With --scope, the jobs of a handler, a queue or a target may run
     again.
     """
     many = is_bulk(chosen, key, scope, if_generation)

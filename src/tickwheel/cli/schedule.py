@@ -80,7 +80,7 @@ def list_schedules(prefix: str, manifest: str | None, count: int, store: str, as
 @click.option("--jitter", type=DURATION, default=0.0, help="Spread the runs of different keys over this time.")
 def next_runs(line: str | None, count: int, key: str, **fields: Any) -> None:
     """
-    Show the next runs of the cron line LINE, or of --every, in the given zone. Nothing is stored.
+    Show the next runs of the cron line LINE, or of --every, in the zone of --tz. Nothing is stored.
     """
     if line is None and fields["every"] is None:
         message = "give a cron line, as in '0 9 * * MON-FRI', or --every"

@@ -26,8 +26,8 @@ class Jobs(Handlers):
 
     Args:
         store: A URL, as for `AsyncScheduler`.
-        role: "auto" if several workers share one SQLite file (see `Scheduler.start`); "owner" to fail if it has an
-            owner.
+        role: "auto" if several workers share one SQLite file (see `Scheduler.start`); "owner" to fail if the file
+            already has an owner.
         **options: Further arguments of `AsyncScheduler`.
     """
 

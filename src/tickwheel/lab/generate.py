@@ -4,7 +4,7 @@ Generates synthetic traces of typical loads of timers, each from a seed.
 | kind          | contents                                             | the size counts       | most timers are   |
 |---------------|------------------------------------------------------|-----------------------|-------------------|
 | `connections` | idle timeouts of 30 s, moved by traffic              | connections per second| cancelled         |
-| `heartbeats`  | clients given up after three missed beats of 10 s    | clients               | moved             |
+| `heartbeats`  | clients declared dead after 3 missed beats of 10 s   | clients               | moved             |
 | `ttl-cache`   | writes to a cache, with the TTLs of a real cluster   | keys                  | moved, then fired |
 | `cron-herd`   | jobs on the minute, the five minutes and the hour    | jobs                  | fired at once     |
 

@@ -1,5 +1,5 @@
 """
-Measures one design under one workload: `python -m tickwheel.lab.measure` reads a job and prints the figures, as JSON.
+Measures one design under one workload. `python -m tickwheel.lab.measure` reads its task and prints figures, as JSON.
 
 The measurement runs in a separate process, so that no other code shares its memory and caches. In each phase, the
 process acts like a driver that sleeps until the next deadline and is woken for an earlier deadline:
@@ -37,7 +37,7 @@ BINS: Final = 128
 PARTS: Final = 120
 """Number of parts into which the phase `rest` is divided, for curves over time."""
 REST: Final = 0.9
-"""This fraction of the initially pending timers have a shorter delay than the phase `rest` lasts."""
+"""This fraction of the initially pending timers have a delay shorter than the phase `rest`."""
 
 
 class Measurement:

@@ -26,7 +26,7 @@ class ActsDocument(Struct, frozen=True):
     The acts of callers and the events of nodes, newest first.
 
     For a bulk change, the outcome is "bulk", `key` is the name of the change, and `error` is the author's note. For an
-    event of a node, the outcome is "deployed" (`note` is the version), "node_died" or "took_over", and `key` is the node.
+    event of a node, it is "deployed" (`note` is the version), "node_died" or "took_over", and `key` is the node.
     """
 
     acts: list[RecordDocument]
@@ -38,7 +38,7 @@ class Acts:
 
     async def list(self, call: Request) -> Reply:
         """
-        Return the acts of callers on jobs and scopes, bulk changes, deploys, deaths of nodes and takeovers.
+        Return the log of acts: callers' changes and pauses, bulk changes, deploys, deaths of nodes and takeovers.
         """
         fields = query(call, ACT_FIELDS)
         since = to_instant("since", fields["since"]) if "since" in fields else time.time() - 3_600

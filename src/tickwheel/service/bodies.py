@@ -247,7 +247,7 @@ class ScopeBody(Body, frozen=True):
 
 class PauseScopeBody(ScopeBody, frozen=True):
     """
-    The scope to pause, and the reason.
+    The scope to pause (such as a handler), and the reason.
     """
 
     note: Annotated[str, Meta(max_length=1000, description="Why it is paused, for others to read.")] = ""

@@ -86,7 +86,7 @@ class RetryDocument(Struct, frozen=True):
 
 class PauseDocument(Struct, frozen=True):
     """
-    A pause: its start, author and reason. The pause of a scope also names the scope.
+    A pause: its start, author and reason. The pause of a whole scope (such as a handler) also names the scope.
     """
 
     at: Moment
@@ -187,8 +187,8 @@ class AnswerDocument(Struct, frozen=True):
     """
     The outcome of a write, and the job after the write. A cancelled job is shown in its last state.
 
-    `kept` means that nothing changed: a set found an existing job that it had to keep, or a resumed job was not paused.
-    `stopping` means that the job is running and was asked to stop.
+    `kept` means that nothing changed: an existing job had to be kept, or the job to resume was not paused. `stopping`
+    means that the job is running and was asked to stop.
     """
 
     outcome: Written

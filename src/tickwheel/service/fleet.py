@@ -109,7 +109,7 @@ class NodeDocument(Struct, frozen=True):
 
 class FleetDocument(Struct, frozen=True):
     """
-    All nodes of the store, and all its shards except tails, which have the running jobs of handed-over shards.
+    All nodes of the store, and all its shards. Tails (the running jobs of handed-over shards) are left out.
 
     `now` is the store's time, and `owner` is the process that answers. The `owner` of a shard is null if no listed node
     owns it.

@@ -178,7 +178,7 @@ class Jobs:
     @allows_prefixed_tokens
     async def history(self, call: Request) -> Reply:
         """
-        Return the past of the jobs of this key, newest first, even if no job is left.
+        Return the past of the jobs of this key, newest first, even if there is no job with this key any more.
         """
         key, fields = _key(call, b":history"), query(call, HISTORY_FIELDS)
         limit = to_count("limit", fields.get("limit", "100"), self._options.page_max)

@@ -153,7 +153,7 @@ def rows_of(
     """
     Return the rows of all lanes at the store's time *now*, in ms.
 
-    *aside* has the jobs that no node can run. *paused_due* is the number of waiting due jobs for each paused scope.
+    *aside* has the jobs that no node can run. *paused_due* is the number of due jobs in each paused scope.
     """
     lanes: dict[str, _Lane] = {}
     for node in nodes:

@@ -25,7 +25,7 @@ from tickwheel.service.replies import document_reply
 __all__ = ["FORWARDED_FIRINGS", "OtherFirings"]
 
 FORWARDED_FIRINGS: Final = b"/internal/firings"
-"""Path of requests from other nodes; it is not part of the API."""
+"""Path at which other nodes request the firings of this node; it is not part of the API."""
 _EVERY_S: Final = 1.0
 """Interval between two requests to one node, in seconds."""
 _ANSWER_S: Final = 2.0

@@ -171,7 +171,7 @@ class Pulls:
 
     async def extend(self, call: Request) -> Reply:
         """
-        Extend a lease to the given number of seconds from now, and optionally report the progress of the work.
+        Extend a lease to the requested number of seconds from now, and optionally report the progress of the work.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _EXTEND)
         return document_reply(ExtendedDocument(instant(await self._anywhere("extend", body))))

@@ -31,7 +31,7 @@ class ScopesDocument(Struct, frozen=True):
 
 class ResumedDocument(Struct, frozen=True):
     """
-    The answer to a resume. `was_paused` is true if the scope was paused before.
+    The answer to the resume of a scope (such as a handler). `was_paused` is true if the scope was paused before.
     """
 
     was_paused: bool
@@ -44,7 +44,7 @@ class Scopes:
 
     async def get(self, _call: Request) -> Reply:
         """
-        Return the paused scopes.
+        Return the paused scopes: handlers, queues, targets, or all jobs.
         """
         pauses = await self._scheduler.paused_scopes()
         return document_reply(ScopesDocument([pause_document(pause) for pause in pauses]))
@@ -62,7 +62,7 @@ class Scopes:
 
     async def resume(self, call: Request) -> Reply:
         """
-        Resume the jobs of a paused scope.
+        Resume the jobs of a paused scope: a handler, a queue, a target, or all jobs.
         """
         body = await decoded(await read_body(call, self._options.body_bytes_max), _RESUME)
         was_paused = await self._scheduler.resume_scope(body.scope, by=caller(call, self._options))

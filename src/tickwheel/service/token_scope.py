@@ -1,8 +1,8 @@
 """
 The scope of a token with a prefix: the token can see and change only keys that begin with the prefix.
 
-Only operations that are marked accept such tokens, and they check the prefix. Every other operation refuses such
-tokens, so a forgotten mark grants no access.
+Only operations marked by `allows_prefixed_tokens` accept such tokens, and these check the prefix. Every other operation
+refuses such tokens, so a forgotten mark grants no access.
 """
 
 from __future__ import annotations

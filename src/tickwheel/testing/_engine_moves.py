@@ -12,7 +12,7 @@ An operation: its name and its arguments.
 
 A delay is in nanoseconds from now. *back* chooses a timer; it counts back from the last timer. The operations are set
 (delay, slack, operations of the callback), cancel (back), move (back, delay), look (back), turn (limit), pass (delay),
-drain () and close (). Only callbacks contain the operations again (delay), nest (), fail () and leave ().
+drain () and close (). Callbacks may also contain again (delay), nest (), fail () and leave ().
 """
 
 START_MAX = 2**49

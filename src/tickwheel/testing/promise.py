@@ -51,7 +51,7 @@ class Event:
 
 class PromiseBrokenError(AssertionError):
     """
-    The log breaks the promise; `breaches` has a line for each breach.
+    A log shows that a timer broke a guarantee; `breaches` has a line for each such event.
     """
 
     def __init__(self, breaches: list[str]) -> None:
@@ -249,12 +249,12 @@ def check_promise(
     events: Iterable[Event], *, lateness_max_s: float = math.inf, is_ordered: bool = True
 ) -> dict[str, int]:
     """
-    Check that a log of *events* keeps the promise, and return the number of events of each kind.
+    Check that the timers in a log of *events* kept their guarantees, and return the number of events of each kind.
 
     The check costs O(n * p) for n events and p pending timers. Moves and cancels that returned False are not counted.
     *lateness_max_s* is the maximum lateness of a firing, from the deadline or, if it is later, from the "set" event.
-    If *is_ordered* is True, the timers of one turn must fire in order of deadline, then arrival. Pass False for shards,
-    pools, and designs with ticks. A PromiseBrokenError lists all breaches.
+    If *is_ordered* is True, timers that are due together must fire in order of deadline, then arrival. Pass False for
+    shards, pools, and designs with ticks. A PromiseBrokenError lists all breaches.
     """
     reader = _Reader(lateness_max_s, is_ordered)
     for event in events:

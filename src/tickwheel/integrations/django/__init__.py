@@ -89,7 +89,7 @@ class Jobs(Handlers):
 
     def close(self) -> None:
         """
-        Stop the scheduler, if there is one. The next use makes another.
+        Stop the scheduler, if there is one. The next use of `jobs.scheduler` makes another one.
 
         Tests on PostgreSQL need this, because a database with open connections cannot be dropped.
         """

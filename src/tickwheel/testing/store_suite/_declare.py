@@ -74,7 +74,7 @@ class DeclareTests(StoreTests):
 
     def test_a_key_of_another_manifest(self) -> None:
         """
-        A declaration with a key of another manifest is refused as a whole. A plain set leaves a key in its manifest.
+        A declaration with a key of another manifest is refused as a whole. A plain `Set` keeps a key in its manifest.
         """
         with self.rig() as rig:
             _declare(rig, Manifest("first", 1), 0, A)

@@ -115,7 +115,7 @@ class DueTests(StoreTests):
 
     def test_lanes(self) -> None:
         """
-        A scan returns only the jobs inside given lanes, or only the jobs outside them. It reads few rows for each page.
+        A scan returns only the jobs inside (or only those outside) the requested lanes. It reads few rows per page.
         """
         with self.rig() as rig:
             rig.store.apply(

@@ -24,7 +24,7 @@ class MoveTests(StoreTests):
 
     def test_the_series_goes_along(self) -> None:
         """
-        If a recurring job is moved to a later time, its scheduled run is dropped. If it is run now, the run is kept.
+        If a recurring job is moved to a later time, its scheduled run is dropped. If it is run now, that run is kept.
         """
         rule = {"anchor_at": 5, "every_ms": 7, "jitter_ms": 0, "misfire": "once", "overlap": "all", "runs": 3}
         with self.rig() as rig:
@@ -38,7 +38,7 @@ class MoveTests(StoreTests):
 
     def test_a_run_ahead(self) -> None:
         """
-        If a recurring job is run now, its scheduled run is kept once, unless the job is a retry or overdue.
+        If a recurring job is run now, its scheduled run is kept, but not twice, and not if it is a retry or overdue.
         """
         with self.rig() as rig:
             facts = {"anchor_at": 5, "every_ms": 1, "jitter_ms": 0, "misfire": "once", "overlap": "all", "runs": 3}

@@ -103,7 +103,7 @@ class RepeatTests(StoreTests):
 
     def test_what_has_lapsed(self) -> None:
         """
-        After an answer has expired, its write is done again, even if another request now uses the idempotency key.
+        After the answer to a write has expired, a repeat is done again, and another write may use the idempotency key.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:

@@ -1,5 +1,5 @@
 """
-If a recurring job is set again, the runs that are still due are kept.
+If a recurring job is set again, an overdue run is kept. If the rule is the same, the next run is kept, too.
 """
 
 from __future__ import annotations

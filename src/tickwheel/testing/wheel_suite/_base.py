@@ -86,7 +86,7 @@ class Ruler:
 
     def in_order(self, deadlines: Iterable[int]) -> list[int]:
         """
-        Return *deadlines*, given in order of arrival, in the order in which one advance delivers them.
+        Return *deadlines*, which are in order of insertion, in the order in which one `advance` delivers them.
         """
         return sorted(deadlines, key=None if self.abilities.exact_order else self.due_at)
 
