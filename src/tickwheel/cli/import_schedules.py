@@ -36,7 +36,7 @@ def import_celerybeat(*, source: str, target: str, tz: str | None, **options: An
     """
     Import the entries of Celery beat from SOURCE.
 
-    SOURCE is beat's file, a module of settings, MODULE:APP, or the URL of a database with the tables of
+    SOURCE is beat's file, a settings module, MODULE:APP, or the URL of a database with the tables of
     django-celery-beat. A module is imported, so its code runs; no code in beat's file is run.
 
     An entry keeps its name as its key. The target sends the entry's task to the Celery workers that ran it before.

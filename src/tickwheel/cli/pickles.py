@@ -72,7 +72,7 @@ _HARMLESS: Final[Mapping[tuple[str, str], object]] = {
     ("zoneinfo", "ZoneInfo"): ZoneInfo,
     ("zoneinfo", "ZoneInfo._unpickle"): lambda key, _cached: ZoneInfo(key),
 }
-"""Classes whose objects are created when a pickle is loaded, because they only hold values."""
+"""Classes from which a pickle may create objects, because these objects only hold values."""
 
 
 def load(data: bytes, known: Mapping[tuple[str, str], object] = _HARMLESS) -> Any:

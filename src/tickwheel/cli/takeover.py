@@ -43,7 +43,7 @@ class CannotTakeOverError(ValueError):
 @dataclass(slots=True)
 class Notes:
     """
-    Notes on one schedule. *remarks* lists the changes that the import makes. *next_at* is explained in `Found`.
+    Notes on one schedule. *remarks* lists the changes that the import makes. *next_at* is the first due time, if known.
     """
 
     remarks: list[str] = field(default_factory=list)

@@ -35,7 +35,7 @@ _KINDS: Final = {
     "kick": ("taskiq", "TaskiqTarget"),
     "connection_pool": ("rq", "RqTarget"),
 }
-"""Module and class of the target for each kind of application or broker, keyed by an attribute only of this kind."""
+"""Module and class of the target for each kind of application or broker. The key is an attribute of only this kind."""
 
 
 def configured(options: Iterable[str]) -> dict[str, str]:

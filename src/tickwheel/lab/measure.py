@@ -37,7 +37,7 @@ BINS: Final = 128
 PARTS: Final = 120
 """Number of parts into which the phase `rest` is divided, for curves over time."""
 REST: Final = 0.9
-"""This fraction of the initially pending timers have a delay shorter than the phase `rest`."""
+"""Length of the phase `rest`, as the fraction of the initially pending timers that have shorter delays."""
 
 
 class Measurement:

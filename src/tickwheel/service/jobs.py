@@ -184,7 +184,7 @@ class Jobs:
         limit = to_count("limit", fields.get("limit", "100"), self._options.page_max)
         before = to_count("before", fields["before"], NUMBER_MAX) if "before" in fields else None
         records = await self._scheduler.history(key, before=before, limit=limit)
-        if is_bounded(call):  # hide the records of a scope, node or bulk act that is named like a key
+        if is_bounded(call):  # hide the records of a scope, node or bulk change that is named like a key
             records = [each for each in records if each.generation]
         return document_reply(HistoryDocument([record_document(each) for each in records]))
 
@@ -242,7 +242,7 @@ class Jobs:
         """
         Pause a pending job. It does not fire until it is resumed.
 
-        The author of the pause is the name of the token, which is the token's comment in the file of tokens.
+        The recorded author of the pause is the name of the token: its comment in the file of tokens.
         """
         key = _key(call, b":pause")
         body = await decoded(await read_body(call, self._options.body_bytes_max), _PAUSE)

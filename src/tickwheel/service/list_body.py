@@ -1,7 +1,7 @@
 """
 Bodies that consist of a long list, in JSON or MessagePack.
 
-A large body is decoded item by item in a thread, because one call for the whole body would block all other threads, for
+A large body is decoded item by item in a thread. One call for the whole body would block all other threads, and for
 seconds if the body is hostile.
 """
 

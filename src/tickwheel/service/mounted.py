@@ -93,7 +93,7 @@ class _Mounted:
 
 def _without_prefix(scope: Scope) -> Scope:
     """
-    Return *scope* with the prefix removed, as if the application were at the root of the server.
+    Return *scope* without the path prefix of the mounted application, as if it were at the root of the server.
 
     If the path begins with `root_path`, then `root_path` is the prefix. If not, a proxy in front of the server has
     already removed its own part of `root_path` from the path, and the prefix is the rest of `root_path`.

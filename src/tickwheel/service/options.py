@@ -104,7 +104,7 @@ def _leads_to_traces(url: str) -> bool:
 
 def is_loopback(host: str) -> bool:
     """
-    Return True if only this machine reaches *host*. `localhost` is the only host name that counts as such.
+    Return True if only this machine reaches *host*. `localhost` is the only host name for which this is certain.
     """
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -19,7 +19,7 @@ class _Filed(NamedTuple):
 
 class WheelModel:
     """
-    A model of a wheel with the given *abilities*: a dict and a heap. Removed entries stay in the heap until at its top.
+    A model of a wheel with *abilities*: a dict and a heap. A removed entry stays in the heap until it is on top.
     """
 
     def __init__(self, abilities: Abilities) -> None:

@@ -156,8 +156,8 @@ class _Life:
     """
     A period in which a timer is pending, according to the log.
 
-    If a timer fires before the call that moves it has returned, the log does not show whether the firing belongs to the
-    earlier deadline or to the new one.
+    If a timer fires while a call is moving it, the log does not show whether the firing belongs to the earlier deadline
+    or to the new one.
     """
 
     deadline: float
