@@ -194,7 +194,7 @@ class Jobs:
         Explain why the job of this key has not run yet.
 
         The node that fires the job has the most information. Any other node uses the store and the firing node's last
-        report. If the store does not respond, the explanation is that the store is unavailable.
+        report. If the store does not respond, the reason is `store_unreachable`.
         """
         key = _key(call, b":explain")
         found = await self._scheduler.explain(key)
