@@ -165,7 +165,7 @@ class Cron:
     @property
     def is_literal(self) -> bool:
         """
-        True if the line follows the rule "literal", and False if it follows the rule "once a day"; `_zones` explains both.
+        True if the line follows the rule "literal", False if it follows the rule "once a day"; `_zones` explains both.
         """
         fields = self.line.split()
         return len(fields) == WITH_SECONDS or fields[0].startswith("*") or fields[1].startswith("*")
