@@ -51,7 +51,7 @@ _CHANGED: Final = {
 
 class _Run(NamedTuple):
     """
-    The constant part of a bulk change's cursors. Generations above *mark* were assigned after the change began.
+    The part of a bulk change's cursors that stays the same. Generations above *mark* are newer than the bulk change.
     """
 
     mark: int

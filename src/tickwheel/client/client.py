@@ -101,7 +101,7 @@ class Client:
 
     def close(self, timeout_s: float | None, release: Callable[[], object]) -> None:
         """
-        Commit waiting writes, *release* the leases, and close the store. May be called twice.
+        Commit waiting writes, call *release* for the leases, and close the store. May be called twice.
         """
         with self.opening.closing() as writer, ExitStack() as steps:  # each step is taken, even if others fail
             if writer is not None:
@@ -378,7 +378,7 @@ def _marked(writes: Sequence[Any]) -> Sequence[Write]:
 
 
 def _once(records: Sequence[HistoryRecord]) -> list[HistoryRecord]:
-    # keeps the first record of each death, and the last record of each bulk act, which has the sums
+    # keeps the first record of each death, and the last record of each bulk change, which has the sums
     deaths = {each.key: each for each in records if each.outcome == "node_died"}
     bulks = {(each.key, each.by): each for each in reversed(records) if each.outcome == BULK}
     kept = {(each.key, each.number) for each in (*deaths.values(), *bulks.values())}

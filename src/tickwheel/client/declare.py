@@ -2,7 +2,7 @@
 Declares a manifest: creates, changes and cancels its recurring jobs, in one commit per partition.
 
 The manifest and its jobs are read, and written on condition that no other declaration came in between. Exactly one of
-several concurrent declarations takes effect. To change or cancel a running job, the caller first asks the job's owner
+several concurrent declarations takes effect. To change or cancel a running job, the client first asks the job's owner
 whether the attempt has started.
 """
 
@@ -132,7 +132,7 @@ def _is_written(client: Client, parts: Sequence[_Part], done: dict[str, Declared
     """
     Write *parts*, and add to *done* and *outcomes*; return False if another declaration came in between.
 
-    In that case, some partitions may have been written. The next try finds their jobs unchanged and keeps the outcomes.
+    In that case, some partitions may have been written. The next try finds nothing to change there.
     """
     for part in parts:
         gone = part.gone()

@@ -14,7 +14,7 @@ from tickwheel.jobs.verbs import CancelJobs
 __all__ = ["Walked", "drained", "jobs_with", "walked"]
 
 _AHEAD: Final = 2
-"""Maximum number of pages being written: one in the current commit, and one ready for the next."""
+"""Maximum number of pages whose changes are not committed: one in the current commit, and one ready for the next."""
 
 
 class Walked(NamedTuple):
@@ -33,8 +33,8 @@ def walked(
     """
     Yield each page after its changes are committed; blocks.
 
-    *choose* returns the jobs of a page to change; at most *limit* jobs are changed. *change* sends the changes, or
-    returns None if no job is to be changed.
+    *choose* gets the jobs of a page, and returns the jobs to change. At most *limit* jobs are changed in total.
+    *change* sends the changes, or returns None if a page has no changes.
     """
     waiting: deque[tuple[str | None, Sequence[Job], Reply[list[Answer]] | None]] = deque()
     cursor, is_over = fields.get("cursor"), False

@@ -25,7 +25,7 @@ __all__ = [
 BULK: Final = "bulk"
 """Outcome of the record that a bulk change adds to the log of acts."""
 CHANGES_MAX: Final = 10_000
-"""Maximum number of changed jobs that an answer lists."""
+"""Maximum number of changed jobs that the answer to a bulk change lists."""
 BULK_VERBS: Final = ("cancel", "move", "spread", "run", "replay", "pause", "resume")
 _STATES: Final = {
     "cancel": (State.PENDING, State.RUNNING, State.DEAD),
@@ -43,7 +43,7 @@ class BulkFields(Filter, total=False):
 
     Attributes:
         shift: With "move": seconds, text or a timedelta to add to each due time; negative for earlier.
-        over: With "spread" and "replay": seconds over which the jobs are spread. A key always gets the same position.
+        over: With "spread" and "replay": seconds over which the jobs are spread, by a hash of their keys.
         since: With "spread" and "replay": the start of the span; by default the start of the bulk change.
         note: The reason, for the log of acts; with "pause", also shown in the paused jobs.
         by: With "pause": the author of the pause; None for this process.

@@ -73,10 +73,10 @@ def _retry_text(policy: RetryPolicy) -> str | None:
 
 
 UNSTORED: Final = ("lacks_handler", "awaits_worker")
-"""Fields of `Job` without columns: the column `state` includes `lacks_handler`, and `awaits_worker` is not stored."""
+"""Fields of `Job` without columns: `lacks_handler` is part of the stored `state`, and `awaits_worker` is not stored."""
 
 PLAIN: Final = ("due_at", "generation", "key", "payload", "target", "handler", "first_set_at")
-"""The columns in which a plain job has values of its own. It has the defaults in all other columns."""
+"""The columns that may have any value in a plain job (see `rows.is_plain`). All other columns have their defaults."""
 
 _KINDS: Final = {
     int: _Codec("int8"),
@@ -123,4 +123,4 @@ ALL: Final = _columns()
 NAMES: Final = tuple(column.name for column in ALL)
 
 DEFAULTS: Final = {column.name: column.default for column in ALL if column.name not in PLAIN}
-"""The values of a plain job in the columns that are not in `PLAIN`."""
+"""The default of each column that is not in `PLAIN`."""

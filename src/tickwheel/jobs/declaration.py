@@ -74,7 +74,7 @@ class Declared:
         outcome: CHANGED; UNCHANGED, if nothing had to be written; or SUPERSEDED, if a newer revision was already
             declared, so that nothing was written.
         revision: The current revision, or None.
-        jobs: The outcome of each job of the manifest in the given order, then of the cancelled jobs, sorted by key.
+        jobs: The outcome of each job of the manifest, in its order, then of the cancelled jobs, sorted by key.
     """
 
     manifest: str
@@ -162,7 +162,7 @@ def check_schedule(schedule: SetRequest, manifest: str) -> None:
 
 def part_of(write: Set, manifest: Manifest, before: Manifest) -> Set:
     """
-    Convert *write* to a part of the declaration. A series that ended under the manifest *before* is not created again.
+    Return *write* as a part of the declaration of *manifest*. A series that ended under *before* is not created again.
     """
     rule = json.loads(before.rules).get(write.job.key)
     wanted = Recurrence.from_text(write.job.recurrence or "")

@@ -1,5 +1,5 @@
 """
-The definition of a recurring job, which callers set. The state that its `series` also contains is ignored.
+The definition of a recurring job: the fields that callers set. Comparisons ignore the state in the field `series`.
 """
 
 from __future__ import annotations

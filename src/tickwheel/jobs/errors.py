@@ -1,12 +1,12 @@
 """
-The durable scheduler's errors.
+The durable scheduler's errors, each with a further base class, its kind (permanent or transient) and the remedy.
 
     TickwheelError
       InvalidValueError         ValueError     permanent   correct the value in the message
         InvalidJobError                        permanent   correct the value in the message
           InvalidRecurrenceError  RecurrenceError          permanent   correct the cron line, the zone or the interval
           MisfitError                          permanent   correct the payload, or the parameters of its task
-        RecurrenceError                        permanent   raised by the calendar; jobs raise the class above
+        RecurrenceError                        permanent   raised by the calendar; jobs raise InvalidRecurrenceError
       HandlerNotFoundError      LookupError    permanent   register the handler; its jobs wait for it
       HandlerFailedError        RuntimeError   transient   a handler in its own process raised, or the process ended
       DeliveryError             OSError        transient   the receiver did not confirm: the job is retried
@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 ERROR_CHARS_MAX: Final = 2_000
-"""Maximum length of an error's text in a job."""
+"""Maximum number of characters of the error text that a job stores."""
 _SILENT: Final = "its str() raised {}"
 
 
@@ -199,7 +199,7 @@ class StoreFullError(StoreError):
 
 class StoreFormatError(StoreError):
     """
-    The file or database is not a tickwheel store, or has a newer version.
+    The file or database is not a readable store of tickwheel, or needs a newer version.
     """
 
 

@@ -24,7 +24,7 @@ class WaitReason(StrEnum):
     PAUSED = "paused"
     """The job or a scope that includes it is paused."""
     NO_HANDLER = "no_handler"
-    """Each firing process lacks the job's handler, target or library, or rejects the job's rule or payload."""
+    """Each process that fires jobs lacks the job's handler, target or library, or rejects the job's rule or payload."""
     RATE = "rate"
     """The handler's `rate` is used up."""
     CONCURRENCY = "concurrency"
@@ -46,7 +46,7 @@ class WaitReason(StrEnum):
     LEASE_NOT_TRUSTED = "lease_not_trusted"
     """The firing process did not renew its lease in time."""
     CLOCK_SET = "clock_set"
-    """The clock was set, and the due time of the job is being rewritten."""
+    """The store's clock was set, so the due time of the job is being rewritten."""
     STORE_UNREACHABLE = "store_unreachable"
     """The store does not answer."""
     RUNNING = "running"
@@ -84,7 +84,7 @@ class LaneState:
 
     Attributes:
         lane: The name, such as "handler:mail" or "webhook:https://example.com". A target's name alone, such as "pull",
-            means all lanes of the target without a recent short attempt; these lanes share one limit in memory.
+            means the slow lanes of the target (no recent short attempt). They share one limit in memory.
         reason: The reason why its due jobs wait, or None if no job waits.
         staged: Number of jobs in memory that have not started, due or not.
         waiting: Number of due jobs in memory that are delayed by a limit or by a lack of free workers.
@@ -114,7 +114,7 @@ class Explanation:
         reason: The reason; if there are several, the one that the scheduler checks first.
         lane: The name of the job's lane; "" if the store does not answer.
         text: The reason as a sentence, with figures.
-        remedy: How to remove the reason.
+        remedy: Advice on what to do about it.
         until: Time at which the reason ends without your help, in ms since the epoch; None if unknown.
         owner: The process that fires the job; None if there is no such process or it is unknown.
         state: The figures of the lane; None if the firing process does not report them.

@@ -1,5 +1,5 @@
 """
-One firing, as shown to operators: on the page, over HTTP and by `Scheduler.recent`.
+One firing, as shown to operators: on the web page, over HTTP and by `Scheduler.recent`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class FiringRecord(NamedTuple):
         fired_at: Firing time in ms since the epoch, with a fraction.
         outcome: "running", "succeeded", "retried", "snoozed", "died", "stopped", or "superseded" if the store refused
             the result of the firing.
-        took_ms: Duration, once the firing has ended.
+        took_ms: Duration; None while the firing runs.
         by: The owner that fired the job.
         progress: The last progress noted by the handler, while the firing runs.
     """

@@ -91,7 +91,7 @@ class Incidents:
 
     Attributes:
         incidents: Ordered by their latest letters, latest first.
-        looked_at: Number of dead letters examined under the prefix.
+        looked_at: Number of dead letters that were examined, all with the requested prefix.
         is_all: True if all dead letters were examined. If there are more than 10,000, only the latest are examined.
     """
 
@@ -102,7 +102,7 @@ class Incidents:
 
 def incidents_of(letters: Sequence[Job], now: int, *, search: str = "", prefix: str = "") -> Incidents:
     """
-    Group *letters*, which must be in order, latest first. At most `LETTERS_MAX` letters are examined.
+    Group *letters*, which must be sorted, latest first. At most `LETTERS_MAX` letters are examined.
 
     If there are more, the result's `is_all` is False. The last hour of `by_hour` ends at *now*. *prefix* selects keys.
     *search* selects letters with this text in key, error, target, handler or `raised_in`, ignoring case.

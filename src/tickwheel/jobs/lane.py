@@ -18,7 +18,7 @@ def lane_of(target: str, handler: str) -> str:
 
     A lane is a handler ("handler:mail"), a pull queue ("pull:video"), or a receiver. The receiver of a URL is the
     scheme, host and port as written ("webhook:https://example.com"). Any other target has one lane ("rabbitmq:").
-    Stores compute lanes in their own languages; see `scan`.
+    The stores on SQLite and PostgreSQL compute the same names in SQL.
     """
     if target in _NAMED:
         return f"{target}:{handler}"

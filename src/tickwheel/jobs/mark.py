@@ -1,5 +1,5 @@
 """
-The mark of a job that is being moved to another store: the text in the `error` field of its dead letter.
+The mark of a job that is being moved to another store. It is in the `error` field of the job's dead letter.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def was_tried(job: Job) -> bool:
 
 def with_message_id(job: Job) -> Job:
     """
-    Return *job* with its message id. Call it before the generation or `first_set_at` changes.
+    Return *job* with its message id in `sent_as`, if it was tried. Call it before generation or `first_set_at` change.
     """
     return replace(job, sent_as=message_id_of(job)) if job.attempt and job.sent_as is None else job
 

@@ -35,10 +35,10 @@ BUCKETS: Final = 12
 EDGES_MS: Final = tuple(4 << step for step in range(BUCKETS - 1))
 """Upper edges of the buckets of lateness, in ms: 4, 8, and so on to 4096. The last bucket has no edge."""
 LANES_MAX: Final = 50
-"""Maximum number of lanes that a row lists by name. The figures of the other lanes are added up."""
+"""Maximum number of lanes that a `Minute` lists by name. The figures of the other lanes are added up."""
 OTHER_LANES: Final = "(others)"
 _BYTES_MAX: Final = 8_000
-"""Maximum size of a stored row, in bytes. If names are long, a row lists fewer lanes."""
+"""Maximum size of a stored `Minute`, in bytes. If names are long, it lists fewer lanes."""
 
 
 @record
@@ -74,7 +74,7 @@ class Minute:
     The figures of one node for a minute, or for a quarter of an hour.
 
     Attributes:
-        owner: The name of the node, which is new at each start.
+        owner: The name of the node. A node has a new name after each start.
         at: Start of the minute or quarter, in ms since the epoch.
         span_ms: Length: 60,000 or 900,000.
         commit_ms: Total duration of the commits.

@@ -192,8 +192,8 @@ class Set:
     paused. A dead job is replaced, and the answer is CREATED. After REPLACED, a running job continues, but its `Settle`
     is refused because its generation is outdated. For a dead or running job, every mode resets `first_set_at`.
 
-    If *job* is a series (a recurring job) and the key already has a series, a run that has begun, is due or was
-    postponed is kept. Further answers for series:
+    If *job* is a series (a recurring job) and the key already has a series, its current run is not dropped if it has
+    begun, is due or was postponed. Further answers for series:
 
     * UNCHANGED: the rule, the payload and all other fields are equal; nothing is written.
     * CHANGED: a running job continues, and the change applies after its run.
@@ -222,9 +222,9 @@ class Set:
         under: The declaration that the write belongs to, if any. If it is no longer valid, the answer is SUPERSEDED.
         actor: The author for the history, or None for no record. If the write takes effect and the act is to be
             recorded (see `Actor`), the record is added in the same transaction.
-        once: The mark of a request that may be repeated. Its answer is kept in the same transaction; an equal write
-            with the same mark changes nothing and gets the kept answer. KEY_REUSED if the mark belongs to another
-            request. Only for a store whose `keeps_answers` is True.
+        once: The idempotency mark of the request. The answer is stored in the same transaction; a repeated write with
+            this mark changes nothing and gets the stored answer. KEY_REUSED if the mark belongs to another request.
+            Only for a store whose `keeps_answers` is True.
     """
 
     job: Job
@@ -324,8 +324,8 @@ class Begin:
     Count an attempt before the job is dispatched.
 
     The answer is BEGUN, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER; it contains no job. The owner
-    begins jobs in bulk, shortly before they are due, so that no commit delays a firing. TOO_LATE means that the job is
-    already running, so a repeated Begin shows whether an earlier Begin with an unknown outcome took effect.
+    begins jobs in bulk, shortly before they are due, so that no firing waits for a commit. TOO_LATE means that the job
+    is already running, so a repeated Begin shows whether an earlier Begin with an unknown outcome took effect.
 
     *job* is the pending job, as returned by `due` or an answer. The store finds it by due time and generation, without
     a search by key. If either of the two differs, the answer is WRONG_GENERATION. The write adds one to `attempt`.
@@ -359,9 +359,9 @@ class Settled(StrEnum):
     DONE = "done"
     """The job is removed. A recurring job is instead pending again at `due_at`, with attempt 0 and a new generation."""
     AGAIN = "again"
-    """The job is pending again at `due_at` (retry or snooze), in the same generation, with the given `attempt`."""
+    """The job is pending again at `due_at` (retry or snooze), in the same generation, with the write's `attempt`."""
     DEAD = "dead"
-    """The job is a dead letter with its error and the given `attempt`. Its key is free for a new job."""
+    """The job is a dead letter with the error and `attempt` of the write. Its key is free for a new job."""
 
 
 @record
@@ -419,9 +419,9 @@ class Declare:
     """
     Begin the declaration of a manifest. Its writes follow in the same batch, under the resulting version.
 
-    *manifest* is the new record. The answer is CHANGED; UNCHANGED, without a write, if the record's version is
-    *if_version*; SUPERSEDED if the stored version is not *if_version*; or OTHER_MANIFEST, with the first job of *keys*
-    that belongs to another manifest. After SUPERSEDED and OTHER_MANIFEST, the following writes are not valid. *keys*
+    *manifest* is the new record. The answer is SUPERSEDED if the stored version is not *if_version*; OTHER_MANIFEST,
+    with the job, if a job of *keys* belongs to another manifest; UNCHANGED, without a write, if *manifest* has the
+    stored version; or CHANGED. After SUPERSEDED and OTHER_MANIFEST, the following writes are not valid. *keys*
     are the keys that the declaration sets, and *key* is any key of the partition.
     """
 
@@ -483,7 +483,7 @@ class Claimed(Answer):
 @dataclass(frozen=True, slots=True)
 class Recalled(Answer):
     """
-    The kept answer to an earlier write with the same idempotency mark. *data* is the reply that a `Keep` stored.
+    The stored answer to an earlier write with the same idempotency mark. *data* is the reply that a `Keep` stored.
     """
 
     data: bytes = b""

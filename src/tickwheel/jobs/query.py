@@ -21,7 +21,7 @@ class JobQuery:
     """
     A query for jobs, ordered by the code points of their keys, from just after *cursor*.
 
-    A job that changes while pages are read still appears exactly once. *recurring* selects recurring jobs, *paused*
+    A job that changes while pages are read appears exactly once. *recurring* selects recurring jobs, *paused*
     selects pending jobs that are paused. *contains* is a substring of the key, and *error* is a substring of the last
     error. Stores ignore *not_succeeded_since*; the client filters by it.
     """
@@ -53,7 +53,7 @@ class JobQuery:
 
     def matches(self, job: Job) -> bool:
         """
-        Return True if *job* matches the filters. Cursor and limit do not count.
+        Return True if *job* matches the filters. Cursor and limit are ignored.
         """
         return (
             job.key.startswith(self.prefix)

@@ -10,7 +10,7 @@ __all__ = ["record", "replace"]
 
 _T = TypeVar("_T")
 _COPIERS: dict[tuple[Any, ...], Callable[..., Any]] = {}
-"""The copy function for each class and each set of changed fields."""
+"""The copy function for each combination of a class and the names of the changed fields."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))

@@ -70,13 +70,13 @@ _JSON: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 _DST: Final = ("dst_gap", "dst_overlap")
 _DAY: Final = timedelta(days=1)
 _PASSES_MAX: Final = 10_000
-"""Maximum number of excluded ranges that a search skips. Each costs up to 50 microseconds."""
+"""Maximum number of excluded ranges that a search for an instant skips. Each costs up to 50 microseconds."""
 _AHEAD_MS: Final = 50 * 366 * 86_400_000
-"""Maximum time that a search looks ahead, in ms: as long as for a cron line."""
+"""Maximum time that a search for an instant looks ahead, in ms. It is the same as for a cron line."""
 _ZONES_MS: Final = 26 * 3_600_000
 """The largest difference between two zones: the most by which outdated zone data can shift an instant."""
 _LAST_MS: Final = 253_370_764_800_000
-"""The start of the year 9999, in which calendars end. Exclusions look ahead, so they are not applied from here on."""
+"""The start of the year 9999, in which calendars end. From here on no instant is excluded."""
 
 
 @record
@@ -125,7 +125,7 @@ class Overlap(StrEnum):
     """
     The policy for instants that pass during a run, including its retries.
 
-    No policy runs a job concurrently with itself, because its key is its lock. For concurrent runs, set one-time jobs.
+    No policy runs a job concurrently with itself. For concurrent runs, set one-time jobs with different keys.
     """
 
     SKIP = "skip"
@@ -168,7 +168,7 @@ class Recurrence:
         run_at: The nominal instant of a run that is being retried, was snoozed, or was due during another run. The
             series continues from this instant.
         next_at: During an additional run: the scheduled instant of the series; no other run comes before it. During a
-            retry: the instant of the retried run, unless another field already shows that this is a retry.
+            retry: the original due time of the run, unless `run_at` or `expires_ms` already shows that this is a retry.
         nominal_at: The nominal instant of the run, before any jitter, if it does not follow from `due_at`.
         expires_ms: Time to live of a run, stored while a run that can expire is retried or snoozed. The next run gets
             the same time to live.
@@ -204,8 +204,7 @@ class Recurrence:
         """
         Return the job's first instant later than *after* (ms since the epoch), or None if there is none.
 
-        The result is never before `next_at`, nor before the start of an interval or of dates. `nominal` has no such
-        limits.
+        The result is never before `next_at`, nor before the start of an interval or of dates. `nominal` ignores both.
         """
         if self.next_at is not None and self.next_at > after:
             return self.next_at
@@ -347,7 +346,7 @@ class Recurrence:
 
     def moved(self, step_ms: int) -> Recurrence:
         """
-        Return the recurrence with its relative instants moved by a clock step of *step_ms*.
+        Return the recurrence after a clock step of *step_ms*. Only an interval moves; other rules stay unchanged.
         """
         if not isinstance(self.rule, Interval):
             return self
@@ -363,7 +362,7 @@ class Recurrence:
         """
         Return True if both rules have the same instants, even if their texts differ.
 
-        If *has_phase* is True (the caller chose a start), the offsets of two intervals must also be equal.
+        For intervals and dates, equal periods are enough, unless *has_phase* is True (the caller chose a start).
         """
         rule, wanted = self.rule, other.rule
         is_same = rule == wanted or _meaning(rule) == _meaning(wanted)
@@ -405,8 +404,8 @@ class Recurrence:
         Return the new due time and recurrence of a job due at *due_at* that gets the rule of *other*.
 
         An owed run (begun, due or postponed) keeps its due time; the new rule applies to later runs. A changed interval
-        counts from the last nominal run. The due time is None if the series is over under the new rule. Times are in ms
-        since the epoch. *has_begun* is True if the run has made an attempt; *has_phase* is as in `has_same_instants`.
+        counts from the last nominal instant. The due time is None if the new rule has no run left. Times are ms since
+        the epoch. *has_begun* is True if the run has made an attempt; *has_phase* is as in `has_same_instants`.
         """
         is_owed = has_begun or due_at <= now or self.is_postponed(due_at)
         nominal, shift = self.named(key, due_at), other.shift_ms(key)
@@ -445,7 +444,7 @@ class Recurrence:
 
     def is_past(self, key: str, due_at: int) -> bool:
         """
-        Return True if the run due at *due_at* was moved past the end of the series.
+        Return True if the run due at *due_at* was moved to a time after the end of the series.
         """
         if self.until is None or self.run_at is not None or self.next_at is not None:
             return False
@@ -455,7 +454,7 @@ class Recurrence:
         """
         Yield the *count* instants after the run due at *after*; fewer if the series or the calendar (year 9999) ends.
 
-        All searches share *passes*; see `nominal`.
+        The searches for all these instants share *passes*; see `nominal`.
         """
         passes = iter(range(count + _PASSES_MAX) if passes is None else passes)
         if self.max_runs is not None:
@@ -527,7 +526,7 @@ class Recurrence:
 @lru_cache(maxsize=4096)
 def _rule_of(items: tuple[tuple[str, Any], ...]) -> Recurrence:
     """
-    Return the recurrence with *items*. The caller checks numbers first, because the cache treats 1.0 and 1 as equal.
+    Return the recurrence with the fields *items*. The caller checks numbers first, because the cache treats 1.0 as 1.
     """
     facts = dict(items)
     gap = DstGap(facts["dst_gap"]) if "dst_gap" in facts else None
@@ -575,7 +574,7 @@ def _begun_again(
     series: Recurrence, nominal: int, shift: int, now: int, last: int | None
 ) -> tuple[int | None, Recurrence]:
     """
-    Return the due time and recurrence for `turned_into` if the instants differ, and no run is begun, due or postponed.
+    Return the result of `turned_into` if the new rule has other instants, and no run is begun, due or postponed.
 
     *series* has the new rule and the old state. *nominal* is the nominal instant of the scheduled run, *shift* is the
     jitter of the new rule, and *last* is the nominal instant of an interval's last run, or None.
@@ -647,7 +646,7 @@ def _left_out(exclude: Iterable[Exclusion]) -> Hashable:
 
 def nominal_of(key: str, due_at: int, text: str | None) -> int | None:
     """
-    Return the nominal instant of the run of *key* due at *due_at*, by the recurrence *text*; None without a recurrence.
+    Return the nominal instant of the run of *key* due at *due_at*; None if the recurrence *text* is None or unreadable.
     """
     if text is None:
         return None
@@ -665,7 +664,7 @@ def renamed(key: str, due_at: int, text: str) -> int | None:
     If two instants are equally near, the later one is chosen. Retries and moved runs keep their due times.
 
     Raises:
-        RecurrenceError: If the rule cannot be followed.
+        RecurrenceError: If this node cannot compute the instants of the rule.
     """
     if '"every_ms"' in text or '"tz":"UTC"' in text:  # the instants of these rules do not depend on zone data
         return None

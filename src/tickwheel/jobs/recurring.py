@@ -37,9 +37,9 @@ EXCLUDE_MAX = 366
 RUNS_MAX = 1 << 31
 _GRACE_MIN_MS = 1_000
 _LINES_MAX = 10
-"""Maximum number of cron lines in exclusions. To check an instant, a line takes about 40 us, and a day about 4 us."""
+"""Maximum number of cron lines in exclusions. An instant is checked in about 40 us per cron line, and 4 us per day."""
 _PASSES_MAX = 1_000
-"""Maximum number of excluded ranges to skip in the search for a first run: 50 ms of work, maybe on an event loop."""
+"""Maximum number of excluded ranges that the search for a first run skips. It may block an event loop for 50 ms."""
 _OF_SERIES: Final = {
     "until": None,
     "max_runs": None,
@@ -89,9 +89,9 @@ def first_run(
     """
     Return the first due time and the canonical text of a recurring request, whose runs count from *start* if given.
 
-    An interval without a start counts from *latest*, the maximum that the store's clock may read, or from *now*. If an
-    interval's start has passed, the late run is due now; later runs still count from the start. A cron line or date
-    waits for its next match. The due time is None if the rule has no run by `until=`; an existing job may still be due.
+    An interval without a start counts from *latest*, the maximum that the store's clock may read, or from *now*. If its
+    start has passed, the late run is due now; later runs still count from the start. A cron line or date waits for its
+    next match. The due time is None if `until=` excludes all runs; the text may still change an existing series.
     """
     rule = _rule(request, start, now if latest is None else latest)
     start = now + 1 if start is None else max(start, now)

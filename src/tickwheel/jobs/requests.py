@@ -307,7 +307,7 @@ def set_writes(
 
     Delays and intervals count from *latest*, the highest time that the store's clock may read (None for *now*). If
     *is_estimate* is True, the store corrects the due times by its clock. A write has *clock_step* if its due time is
-    relative. The fields that consecutive requests share are validated once.
+    relative. Fields that are equal in consecutive requests are validated only once.
     """
     writes: list[Set] = []
     before: SetRequest | None = None

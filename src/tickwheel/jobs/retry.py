@@ -55,7 +55,7 @@ USUAL_RETRY: Final = RetryPolicy()
 
 def wait_ms(policy: RetryPolicy, attempt: int, draw: float) -> int:
     """
-    Return the wait after failed attempt number *attempt*. The jitter shortens it by a random part, *draw* in [0, 1).
+    Return the wait after failed attempt number *attempt*. *draw* is the random number, in [0, 1), for the jitter.
     """
     if policy.kind == "list":
         wait = policy.waits_ms[min(attempt, len(policy.waits_ms)) - 1]

@@ -33,7 +33,7 @@ __all__ = [
 
 CODES: Final = {State.PENDING: 0, State.RUNNING: 1, State.DEAD: 2}
 ASIDE: Final = 3
-"""The stored code of a pending job that no owner can run. Each code modulo 3 is the code of the job's state."""
+"""The stored code of a pending job that is set aside because no owner can run it. A code modulo 3 gives the state."""
 PAUSED: Final = 6
 PLACE: Final = attrgetter("due_at", "generation")
 """Returns the due time and the generation of a job, by which due jobs are sorted."""
@@ -114,8 +114,8 @@ def is_default_but(
     """
     Return a function that returns True if all fields of an instance of *kind*, except *names*, have their defaults.
 
-    Later additions to *kind* are compared unless *names* has them. *nested* maps a field that contains an object to the
-    object's type and to the object's fields that are not compared. *also* is a further condition on `each`.
+    Fields that *kind* gets later are also compared. *nested* maps a field that contains an object to the object's type
+    and to the object's fields that are not compared. *also* is the text of a further condition on the instance `each`.
     """
     tests: list[str] = []
     defaults: dict[str, Any] = {}
@@ -157,10 +157,10 @@ def with_other(*names: str) -> Callable[..., Job]:
 
 
 row_of: Final = _make_row_of()
-"""Returns the row that holds a job: the columns of `ALL`, in its order."""
+"""Returns the row of a job: its values for the columns of `ALL`, in order."""
 
 job_of: Final = _make_job_of()
-"""Returns the job that is stored in a row: the columns of `ALL`, in its order."""
+"""Returns the job of a row. The row has the columns of `ALL`, in order."""
 
 is_plain: Final = is_default_but(Job, *PLAIN)
 """Returns True if a job is scheduled and has the defaults in all columns except those of `PLAIN`."""

@@ -93,7 +93,7 @@ REQUESTS_KEPT_MS: Final = 60_000
 _WITHDRAWAL_HOLDS_MS: Final = 5_000  # a waiting caller repeats its request each second
 
 _TAKEN_IN: Final = frozenset((Outcome.UNCHANGED, Outcome.CHANGED, Outcome.KEPT, Outcome.DEAD))
-"""Outcomes after which the key still has its earlier series, changed or unchanged."""
+"""Outcomes of a `Set` that leave the earlier series of the key in place, changed or unchanged."""
 _CREATED: Final = Outcome.CREATED  # a constant, as an enum look-up is slow
 _PENDING: Final = State.PENDING
 _redated: Final = with_other("due_at", "expires_at", "recurrence")
@@ -112,7 +112,7 @@ PLAIN_SET: Final = (
     "state",
     "trace",
 )
-"""The columns of a job that may have any value in a plain `Set`; the other columns have their defaults."""
+"""The columns of a job that may have any value in a plain `Set` (see `is_plain_set`). The rest have their defaults."""
 _PLAIN_WRITE: Final = (
     "mode",
     "if_generation",
@@ -122,7 +122,7 @@ _PLAIN_WRITE: Final = (
     "has_phase",
     "counted_from",
 )
-"""The fields of a `Set` that may have any value in a plain `Set`."""
+"""The fields of a plain `Set` (see `is_plain_set`) that need not have their defaults."""
 is_plain_set: Final = is_default_but(
     Set,
     *_PLAIN_WRITE,

@@ -133,4 +133,4 @@ READERS: Final[dict[str, Callable[[Any], object]]] = {
     "cron": _any_line_of,
     "exclude": _exclusions_of,
 }
-"""For each field of a text, a function that raises an exception if this node cannot read the field's value."""
+"""For each field of a canonical text, a function that raises an exception if this node cannot read the value."""

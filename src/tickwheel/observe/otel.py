@@ -31,7 +31,7 @@ _OUTCOME: Final = "tickwheel.outcome"
 
 def configure() -> None:
     """
-    Configure OpenTelemetry by its OTEL_ variables, unless it is configured, as by `opentelemetry-instrument`.
+    Configure OpenTelemetry by the OTEL_ environment variables, unless `opentelemetry-instrument` or the program did so.
 
     OTEL_TRACES_EXPORTER is a comma-separated list of exporters, or "none"; the default is "otlp".
 

@@ -77,7 +77,7 @@ _LANE_GAUGES: Final = {
     "running": "Attempts of a lane that are under way.",
 }
 _QUEUES_MAX: Final = 100
-"""Maximum number of queues with their own label. The other queues are exported under one label."""
+"""Maximum number of pull queues with their own label. The other queues are exported under one label."""
 _OTHERS: Final = "(others)"
 _CIRCUITS: Final = {"open": "open", "half-open": "half-open", "full": "full", "closed": "failing"}
 """Names under which the states of circuit breakers are exported, for receivers that have failed."""
@@ -104,7 +104,7 @@ class Collector:
 
     def collect(self) -> Iterator[Metric]:
         """
-        Yield the current metrics. After the scheduler has stopped, yield none, so that other collectors are exported.
+        Yield the current metrics. After the scheduler has stopped, yield none: an error would also hide other metrics.
         """
         try:
             stats = self._stats()
@@ -195,7 +195,7 @@ def buckets(histogram: Iterable[Sequence[float]], edges: Sequence[float]) -> lis
     """
     Return the number of values in each bucket of *edges*, and above the last edge (None).
 
-    If an edge divides a step of *histogram*, the whole step counts above the edge, so no value is reported too small.
+    If one of *edges* is inside a step of *histogram*, the step counts above it, so no value is reported too small.
     """
     counts = [0] * (len(edges) + 1)
     for edge, count in histogram:

@@ -19,7 +19,7 @@ TRACE: Final[ContextVar[str | None]] = ContextVar("tickwheel.trace", default=Non
 """The W3C traceparent of the current request. Jobs that are set without a traceparent are linked to this one."""
 
 FIRING: Final[ContextVar[tuple[str, int, int] | None]] = ContextVar("tickwheel.firing", default=None)
-"""Key, generation and attempt of the current handler's firing, for its log records."""
+"""Key, generation and attempt of the current handler's firing, for the handler's log records."""
 
 
 class Span(Protocol):
@@ -30,7 +30,7 @@ class Span(Protocol):
     @property
     def trace(self) -> str:
         """
-        The traceparent that the target sends.
+        The traceparent of this span, which the target passes on.
         """
 
     def __enter__(self) -> Self: ...

@@ -58,7 +58,7 @@ class RemoteCore:
     @property
     def is_firing(self) -> bool:
         """
-        True while handlers pull; False in the child of a fork.
+        True while the handlers of this client pull jobs; False in the child of a fork.
         """
         return self._lifecycle.is_started and not self._is_inherited
 

@@ -56,7 +56,7 @@ _INSIDE: ContextVar[Puller | None] = ContextVar("tickwheel_puller", default=None
 @dataclass(slots=True, eq=False)
 class _Attempt:
     """
-    A leased firing. It must stop when its lease ends, and, once started, before its timeout (`late_at`).
+    A leased firing. It must stop when its lease ends, or when it has been started and its timeout is over (`late_at`).
     """
 
     lease: JobLease

@@ -52,7 +52,7 @@ __all__ = [
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MS: Final = timedelta(milliseconds=1)
 _PAST_S: Final = -checks.FAR_MS / 1000
-"""Lower limit, in seconds, of the times and delays that are sent. The service treats it as past."""
+"""Lower limit, in seconds, of times and delays in requests. Lower values are raised to it; both are in the past."""
 _TEXT: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 
 _REFUSALS: Final = {
@@ -60,7 +60,7 @@ _REFUSALS: Final = {
     "too_late": Outcome.TOO_LATE,
     "wrong_generation": Outcome.WRONG_GENERATION,
 }
-"""Problem documents that are answers, not errors."""
+"""Names of problem documents that are the answer to a write, not an error."""
 
 _INSTANTS: Final = frozenset({"at", "fired_at", "next_due_at", "now", "oldest_due_at", "since", "started_at"})
 """The fields of the stats, and of a node's figures, that are instants."""

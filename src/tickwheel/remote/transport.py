@@ -38,11 +38,11 @@ _WAIT_S: Final = 0.05
 _WAIT_MAX_S: Final = 2.0
 _AGAIN: Final = frozenset({429, 502, 503, 504})
 _LOST: Final = frozenset({0, 502, 504})
-"""Statuses that may come from a proxy, not from the service. The write may have taken effect."""
+"""Statuses without the service's own answer: no answer (0), or a proxy's. The service may have executed the request."""
 _REMEDY: Final = "is this the right address?"
 _AT_ONCE_MAX: Final = 100
 """
-Maximum number of concurrent requests, not counting long polls. Further requests wait, which uses up none of their time.
+Maximum number of concurrent requests, not counting long polls. The timeout of a further request begins after its wait.
 """
 
 

@@ -132,7 +132,7 @@ class Common:
                 `SchedulerOptions.timeout_s`, half an hour. A heartbeat restarts the timeout. A thread cannot be
                 stopped, so a `def` continues after its timeout, but its result is ignored.
             concurrency: Maximum number of simultaneous attempts on this scheduler. An attempt counts from shortly
-                before its due time until its end is written. The default is three quarters of the threads, tasks or
+                before its due time until its result is written. The default is three quarters of the threads, tasks or
                 processes, at least one, so that a hanging handler leaves room for other handlers. None for all workers.
             rate: Maximum number of attempts that start in a second, evenly spaced, on this scheduler.
             lane: Name of the lane (a group of handlers), 1 to 255 bytes of UTF-8; None for a separate lane. Handlers of
@@ -256,7 +256,8 @@ class Common:
         * `lanes`: up to 50 lanes with jobs in memory or running, as the fields of `LaneState`; lanes whose jobs wait
           come first. The remaining lanes are summed as "(others)".
         * `lateness` and `commit`: distributions of the lateness of firings and of the duration of commits.
-        * owner, epoch, store and offset_ms: the process that fires the jobs, and its clock.
+        * `owner` and `epoch`: name and highest epoch of this process; None if it owns no shard.
+        * `store` and `offset_ms`: the store's URL, and the difference between its clock and this process's clock.
 
         Args:
             with_store: False to omit figures that need the store (pending, running, dead, paused, paused_scopes,
@@ -311,7 +312,7 @@ class Common:
         True while this scheduler fires jobs or could fire them: it is started, and its store has answered lately.
 
         The result becomes False when renewals of the scheduler's leases were unanswered for the length of a lease, and
-        immediately when another process has become the owner of a file. A node without shards is also ready if other
-        nodes have all shards. A client of a service is ready from `start` to `stop`. Does no I/O.
+        immediately when another process has become the owner of the store's file. A node without shards is also ready
+        if other nodes have all shards. A client of a service is ready from `start` to `stop`. Does no I/O.
         """
         return self._core.is_ready

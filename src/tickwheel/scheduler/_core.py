@@ -48,7 +48,7 @@ _log = logging.getLogger("tickwheel.scheduler")
 MakeEngine: TypeAlias = "Callable[[Resources, Registry, Figures, asyncio.AbstractEventLoop | None], Engine]"
 
 _LAST_COMMIT_S: Final = 0.05
-"""Minimum time for the last commit, even if the handlers have used up the timeout of `stop`."""
+"""Minimum time, in seconds, allowed for the last commit, even if the handlers have used up the timeout of `stop`."""
 
 
 class Core:

@@ -1,8 +1,8 @@
 """
 Explains why a job has not run yet.
 
-The store shows whether the job is due, paused or set aside, and which process fires it. Only the firing process knows
-the other reasons, but its heartbeats show to all processes which lanes wait.
+The store shows whether the job is due, paused or without a handler, and which process fires it. Only the firing process
+knows the other reasons, but its heartbeats show to all processes which lanes wait.
 """
 
 from __future__ import annotations

@@ -75,8 +75,8 @@ class Fleet(Common):
         """
         Return the acts of callers on jobs and scopes, and the events of nodes, newest first.
 
-        The span is from *since* to *until* (None: now). *limit* is 1 to 1000. A bulk act is one record. An act on a
-        one-time job is recorded only if its author is a token or a user of the page. The events are "deployed",
+        The span is from *since* to *until* (None: now). *limit* is 1 to 1000. A bulk change is one record. An act on a
+        one-time job is recorded only if its author is a token or a user of the web page. The events are "deployed",
         "node_died" and "took_over". The limits of the history apply to all these records.
         """
         return self._core.client.acts(since, until, limit)
@@ -94,8 +94,8 @@ class Fleet(Common):
         Return the figures of all nodes by minute and lane: numbers of attempts, lateness, waits and durations.
 
         The span is from *since*, rounded down to a minute, to *until* (None: now). Minutes are kept for four hours.
-        Older figures are combined into quarters of an hour, which are kept for 48 hours. A node has no row for a minute
-        in which it was idle. The current minute of a killed node is lost.
+        Older figures are combined into quarters of an hour, which are kept for 48 hours. A minute in which a node was
+        idle is omitted. The current minute of a killed node is lost.
         """
         return self._core.client.minutes(since, until)
 
@@ -124,7 +124,7 @@ class Fleet(Common):
         Settle the leased firing as done. The result is committed when the call returns. Repeating the call is harmless.
 
         Raises:
-            LeaseEndedError: If the lease has ended. The firing is then attempted again, or has been already.
+            LeaseEndedError: If the lease has ended. The job then gets another attempt, or has had it already.
         """
         self._core.pulls.ack(fire_id).result()
 
@@ -152,8 +152,8 @@ class Fleet(Common):
         """
         Extend the lease to *seconds* (0.1 to 43,200) from now; return its end, in ms since the epoch.
 
-        *progress* is the fraction of the work that is done, from 0.0 to 1.0. `Scheduler.progress` and the page show it,
-        with the *note*, which requires *progress*. Raises the errors of `ack`.
+        *progress* is the fraction of the work that is done, from 0.0 to 1.0. `Scheduler.progress` and the web page
+        show it, with the *note*, which requires *progress*. Raises the errors of `ack`.
         """
         return self._core.pulls.extend(fire_id, seconds, checks.noted(progress, note)).result()
 

@@ -75,7 +75,7 @@ class Scheduler(Fleet):
         * A second call returns []. If Ctrl-C ended the first call, the store is already released; the second call
           finishes the rest.
         * Inside a handler, the call returns [] immediately, and the stop continues in the background.
-        * While the interpreter ends, a stop does nothing. The next owner recovers the running jobs.
+        * During the exit of the interpreter, a stop does nothing. The next owner recovers the running jobs.
         """
         return self._core.stop(checks.limit_s("timeout", timeout), is_inside=self._core.is_inside())
 
@@ -279,8 +279,8 @@ class Scheduler(Fleet):
         End the pause of the job of *key*. The job is due at its unchanged due time.
 
         If the due time has passed, the job is due immediately. A recurring job treats missed runs by its `misfire`
-        policy. A job past its `expires` is dropped. The answer is RESUMED, KEPT (it was not paused), NOT_FOUND or
-        WRONG_GENERATION.
+        policy. A job whose time to live (`expires`) is over is dropped. The answer is RESUMED, KEPT (it was not
+        paused), NOT_FOUND or WRONG_GENERATION.
         """
         return self._do(ResumeJobs((key,), if_generation))[0]
 

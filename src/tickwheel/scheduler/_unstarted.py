@@ -45,7 +45,7 @@ class Unstarted:
 
     def end(self, *, is_started: bool = False) -> None:
         """
-        Stop watching. If the scheduler was not started, and jobs are left, warn. May be called twice.
+        Stop watching, and warn if the scheduler was not started but has pending jobs. May be called twice.
         """
         with self._lock:
             is_done, self._is_done = self._is_done, True

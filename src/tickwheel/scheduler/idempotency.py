@@ -1,5 +1,5 @@
 """
-Makes the effect of a job happen once, although its firing may be repeated.
+Makes the effect of a job happen only once, although its firing may be repeated.
 
 A firing is repeated if its process ends between the work and the acknowledgement. If the work is a transaction in
 SQLite or PostgreSQL, a table of message ids in that database detects the repeat.
@@ -44,7 +44,7 @@ def first_time(conn: Any, firing: Firing) -> bool:
     """
     Record *firing* in the transaction of *conn*, and return True if it is the first of its run.
 
-    Work in this transaction happens once. If the transaction is rolled back, or the process ends, the work has not
+    Work in this transaction happens only once. If the transaction is rolled back, or the process ends, the work has not
     happened, and the next firing gets True. In PostgreSQL, a concurrent firing waits until the first firing commits.
 
     *conn* is a connection of `sqlite3` or psycopg 3, in the transaction that writes the effect. It may begin

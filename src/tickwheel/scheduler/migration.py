@@ -9,8 +9,8 @@ Each job takes four steps, in batches. At any time, a job can fire in at most on
     4  activated   the target restores the state of the job
 
 If a migration is interrupted, the next one finds the marks and continues. Nothing is lost and nothing fires twice,
-because each step is conditional on the generation after the previous step; the first step is conditional on the epoch
-of the source's shards. If a caller sets, replays or cancels a job in between, the caller's write takes precedence.
+because each step requires the generation that the previous step gave the job; the first step requires the epoch of the
+job's shard. If a caller sets, replays or cancels a job in between, the caller's write takes precedence.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class MigrationReport:
         others: Keys of jobs that stay in the source: they run, move to a third store, or could not be parked.
         late: Number of jobs that callers have set in the source since the last pass. Migrate again to move these.
         left: Number of jobs now in the source: `conflicts`, `others` and `late`.
-        is_complete: True if every moved job has the state that it had before the migration.
+        is_complete: True if every moved job is restored to the state that it had before the migration.
     """
 
     moved: int = 0

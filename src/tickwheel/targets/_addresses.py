@@ -19,7 +19,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _GIVEN = ipaddress.IPv6Network("2000::/3")
 _ISATAP = 0x5EFE
-"""Marks an IPv6 address whose last 32 bits are an IPv4 address (ISATAP, RFC 5214), without the universal bit."""
+"""Bits 32 to 63, without the universal bit, of an ISATAP address (RFC 5214). Its last 32 bits are an IPv4 address."""
 _SPECIAL: tuple[Network, ...] = (
     ipaddress.IPv4Network("192.0.0.0/24"),  # protocol assignments
     ipaddress.IPv4Network("192.88.99.0/24"),  # formerly the relays of 6to4

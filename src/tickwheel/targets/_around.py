@@ -13,7 +13,7 @@ __all__ = ["IsFinal", "Middleware", "judging", "within"]
 Middleware: TypeAlias = Callable[[Firing], AbstractContextManager[object]]
 """Returns the context manager in which an attempt runs."""
 IsFinal: TypeAlias = Callable[[BaseException], bool]
-"""Returns True if an error of a handler ends the job."""
+"""Returns True if an error of a handler must not be retried."""
 
 
 def within(call: Call, middleware: Sequence[Middleware]) -> Call:
@@ -69,6 +69,6 @@ def judging(function: Callable[..., Any], is_final: IsFinal, *, is_async: bool) 
 
 def is_end(error: Exception, is_final: IsFinal) -> bool:
     """
-    Return True if *error* ends its job. Errors that interrupt an attempt from outside never end it.
+    Return True if *error* must not be retried; always False for an error that interrupts an attempt from outside.
     """
     return not isinstance(error, Abandoned | FinalError | JobStoppedError) and is_final(error)

@@ -90,7 +90,7 @@ class Breakers:
         """
         Return the wait before a call to *name*, or None if the call may begin now.
 
-        The wait lasts at least until *name* may be probed again, so that even a single waiting job can be the probe.
+        While the breaker is open, the wait lasts until the next probe may be sent. The job that waits can then probe.
         """
         breaker = self._breakers.get(name)
         if breaker is None or not breaker.is_open:

@@ -1,5 +1,5 @@
 """
-Remembers ended leases. A worker that settles a firing late, or a second time, then gets the result of the firing.
+Remembers ended leases, so that a worker that settles a firing late, or a second time, gets the result of the firing.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _OPEN_S: Final = 30.0
 _RECONNECT_S: Final = 1.0
 """Minimum time between two connections. During an outage, the breaker's growing waits make this time longer."""
 _CLOSE_S: Final = 1.0
-"""Time limit of closing a connection, which would never end if the receiver has stopped."""
+"""Time limit of closing a connection. Without a limit, closing would never end if the receiver has stopped."""
 _KEPT_MAX: Final = 100_000
 """Maximum number of sent messages kept for jobs whose next attempt has not fetched the answer yet."""
 

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 Kind = tuple[Callable[[Any], bool], str]
-"""A check of a value, and the remedy if it fails."""
+"""A check of an option's value, and the remedy if the check fails."""
 
 SECONDS_MAX: Final = 3_155_760_000
 """A century. Libraries add the seconds to a date, and dates have a limited range."""

@@ -3,8 +3,8 @@ Learns the pace of a receiver, the number of messages that it accepts per second
 
 After the first refusal, the pace is a little less than the number of messages accepted within the last second. The true
 limit may be much higher, because few messages were offered or the refusal was momentary. The pace therefore grows fast
-until a second refusal proves that there is a limit. From then on, each refusal cuts the pace, which grows slowly at
-first. Each refusal also delays all messages for as long as the receiver asks.
+until a second refusal proves that there is a limit. From then on, each refusal cuts the pace, which then grows, slowly
+at first. Each refusal also delays all messages for as long as the receiver asks.
 
 If the receiver accepts no message between two refusals, no pace is known. Then one message at a time probes the
 receiver. When the receiver accepts such a message, all waiting messages may be sent, as before the first refusal.
@@ -35,15 +35,15 @@ _FORGET_S: Final = 60.0
 _PAUSE_SHARE: Final = 1 / 50
 """Default wait after a refusal, as a fraction of the time since the first of the consecutive refusals."""
 _PAUSE_S: Final = 1.0
-"""Minimum of the default wait, in seconds."""
+"""Minimum of the default wait after a refusal, in seconds."""
 _PAUSE_MAX_S: Final = 30.0
-"""Maximum of the default wait, in seconds."""
+"""Maximum of the default wait after a refusal, in seconds."""
 _BLIND: Final = 2
 """Number of consecutive refusals after which no pace can be determined."""
 _SPREAD_PER_S: Final = 500.0
-"""Maximum number of waiting messages per second that ask for their turn while one message probes the receiver."""
+"""Maximum number of waiting messages per second that are tried again while one message probes the receiver."""
 _WAIT_MIN_S: Final = 1.0
-"""Minimum seconds before a retry, see `Snooze`."""
+"""Minimum seconds before a message is tried again: the minimum of a `Snooze`."""
 _GROWING_WAIT_S: Final = 2.0
 """Maximum seconds that a message waits for its turn while no limit is known."""
 _BURST_S: Final = 0.5

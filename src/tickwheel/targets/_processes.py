@@ -3,7 +3,7 @@ Handlers in separate processes, where a crash or a hang ends only its attempt.
 
 Each process runs one call at a time for one of the dispatcher's threads, and is reused for later calls. Processes are
 spawned, not forked, because a fork would inherit locks that threads hold. The process finds a function by its module's
-name. The process imports the main module under another name, so this module needs `if __name__ == "__main__":`.
+name. The process imports the main module under another name, so the main module needs `if __name__ == "__main__":`.
 
     parent                                       process
                                                  ready: it has started, or its last call has ended
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["ProcessPool", "check_importable", "check_sendable"]
 
 _UP_S: Final = 60.0
-"""Seconds allowed for each of three steps: starting a process, sending a call, importing its modules."""
+"""Seconds allowed for each of three steps: starting a process, sending a call, importing the handler's modules."""
 _PIPE_BYTES: Final = 4_096
 """Number of bytes that a pipe without a reader buffers on every system."""
 _LEAVE_S: Final = 1.0

@@ -76,7 +76,7 @@ class Worker:
 
 
 Served: TypeAlias = list[tuple[Worker, list[JobLease], list[Callable[[], object]]]]
-"""The workers that get firings, each with its leases and with the functions that report the starts to observers."""
+"""For each worker that gets an answer: the worker, its leases, and functions that report the starts to observers."""
 
 
 class PullQueue:

@@ -1,9 +1,9 @@
 """
 The protocol of a target, the destination of fired jobs.
 
-A target resolves a handler's name into a `Call`, once. The dispatcher makes the call for every firing. The result of a
-call decides: `DeadLetter`, `Snooze` and `Retry` have their meanings, any other value means success, and an exception
-means a failed attempt.
+A target resolves a handler's name into a `Call`, which the dispatcher then makes for every firing. The result of a
+call decides the outcome of the attempt: `DeadLetter`, `Snooze` and `Retry` have their meanings, any other value means
+success, and an exception means a failed attempt.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class Firing:
 
     def progress(self, fraction: float, note: str = "") -> bool:
         """
-        Record the progress of the attempt, for `Scheduler.progress` and the page. The call is also a heartbeat.
+        Record the progress of the attempt, for `Scheduler.progress` and the web page. The call is also a heartbeat.
 
         *fraction* is from 0.0 to 1.0. *note* is the state of the work, or a result so far, truncated to 200 characters.
         The call writes nothing to the store. The last note goes into the history when the attempt ends. Returns the
@@ -225,7 +225,7 @@ class Firing:
 
 class Abandoned(Exception):  # noqa: N818  not an error
     """
-    Raised by a call that a stop has interrupted. The outcome of the call is unknown; the next owner recovers the job.
+    Raised by a call that a stop of the scheduler interrupted. Its outcome is unknown; the next owner recovers the job.
     """
 
 

@@ -77,7 +77,7 @@ class DramatiqTarget(BlockingTaskTarget):
     @classmethod
     def of_url(cls, url: str, *, queue: str = "default", timeout_s: Duration = 30.0, rate: float | None = None) -> Self:
         """
-        Return a target that has its own broker, in the Redis at *url*.
+        Return a target with its own broker object, for the Redis at *url*.
         """
         patience_s = checks.positive_s("timeout_s", timeout_s, checks.SOCKET_S_MAX)
         redis = library("redis", "redis").Redis

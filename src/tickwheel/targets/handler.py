@@ -24,7 +24,7 @@ _BOTH = 2
 
 class Typed(Protocol):
     """
-    The members of a task, a function whose arguments are the names and values in the payload.
+    The members of a task, a function whose payloads have the names and values of its arguments.
     """
 
     def prepare(self) -> None:
@@ -44,7 +44,7 @@ class Typed(Protocol):
 
     def is_final(self, error: BaseException) -> bool:
         """
-        Return True if *error* ends the job.
+        Return True if *error* must not be retried.
         """
 
 
@@ -83,7 +83,7 @@ class HandlerTarget:
         task: Typed | None = None,
     ) -> None:
         """
-        Register *function* as the handler *name*, for the payloads of *task* if that is given.
+        Register *function* as the handler *name*. If *task* is given, payloads have the arguments of the task.
 
         Raises:
             InvalidJobError: If the name is taken or invalid, a limit is not positive, or a process cannot import

@@ -31,7 +31,7 @@ __all__ = ["NatsTarget"]
 
 _TOO_LARGE_FOR_STREAM: Final = 10054
 _FULL: Final = frozenset({10023, 10028, 10047, 10077})
-"""Error codes: insufficient resources, account limits, storage, and limits of a stream that discards new messages."""
+"""JetStream's error codes for a full stream: resources, account limits, storage, or limits of the stream itself."""
 _ANSWER_S: Final = 86_400.0
 """Seconds that the client waits for an answer. An attempt waits less, and a later attempt gets the answer."""
 _PING_S: Final = 10

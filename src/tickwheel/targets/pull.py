@@ -34,9 +34,9 @@ from tickwheel.targets.contract import GIVE_BACK, Call, End, Firing, Limits, Sno
 __all__ = ["JobLease", "PullTarget"]
 
 _GRACE_S: Final = 1.0
-"""Seconds that a counted firing stays ready without a worker. A polling worker has returned within this time."""
+"""Seconds that a counted firing stays ready without a worker. A worker that polls asks again within this time."""
 _LEASED_MAX: Final = 5_000
-"""Maximum number of leases. It is half of the allowed running jobs, so that other targets can run jobs, too."""
+"""Maximum number of leases: half of the maximum number of running jobs, so that other targets can also run jobs."""
 _WAITING_MAX: Final = 1_000
 """Maximum number of waiting workers."""
 
@@ -72,14 +72,14 @@ class PullTarget:
         """
         Start, with *lease_timer* for leases on the scheduler's clock, and *wait_timer* for workers' waits in real time.
 
-        *now_ms* returns the store's time. *on_demand* gets the name of a queue when a worker waits there and its
-        firings may begin.
+        *now_ms* returns the store's time. *on_demand* is called with the name of a queue when a worker begins to wait
+        there, so that jobs of the queue may begin.
         """
         self._open = lease_timer, wait_timer, now_ms, on_demand
 
     def shut(self) -> None:
         """
-        End every wait, and forget all leases. Their jobs are running in the store, and the next owner recovers them.
+        End the wait of every worker, and forget all leases. The next owner recovers the leased jobs, which are running.
         """
         with self._lock:
             self._open = None

@@ -6,8 +6,8 @@ The Redis target: an entry in the stream that the job names as its handler.
     message-id        the same for all attempts
     tickwheel-...     see `_headers`
 
-If a message was added but not confirmed, it is sent again. The server does not add it a second time while it keeps the
-message's mark. Messages are sent over one connection, without waiting for answers to earlier messages.
+If a message was added but not confirmed, it is sent again. The server recognises the repeat for some time (`once_s`)
+and does not add it. Messages are sent over one connection, without waiting for answers to earlier messages.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ attempt. Then one of these jobs probes the receiver. A failure is a missing answ
 
 After a URL answers 429 or 503 (the URL is full), its requests are paced (see `_pace`): each job gets a time at which
 its request is sent. If several URLs of one receiver are full, the receiver has one pace for all its URLs. Each receiver
-has its own limit of concurrent requests, so that a hanging receiver does not delay others. The breaker is asked, and
-the timeout of an attempt begins, only when the attempt is within this limit.
+has its own limit of concurrent requests, so that a hanging receiver does not delay others. Only when an attempt is
+within this limit, the circuit breaker is asked, and the timeout of the attempt begins.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ _UNREACHABLE = (502, 504)
 _NO_SUCH_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
 """The resolver's errors for a name that does not exist. Other errors may be temporary."""
 _PACES_MAX = 10_000
-"""Maximum number of URLs with a pace."""
+"""Maximum number of URLs whose pace is remembered."""
 _FULL_ADDRESSES = 3
 """If at least this number of URLs of one receiver are full, the receiver itself counts as full."""
 _RETRY_AFTER_MAX_S = 86_400.0
 """Maximum wait that a receiver may request. A longer one is shortened to a day."""
 _BROKEN = 500
-"""Lowest status that means a failure of the receiver, not of the request."""
+"""Lowest HTTP status that means a failure of the receiver, not of the request."""
 _QUERY = re.compile(r"(https?://[^\s?#]*)[?#]\S*")
 """Matches the query of a URL. The query may contain a secret, so it must not appear in the errors of other jobs."""
 _LENGTH_MAX_S = 86_400
@@ -76,7 +76,7 @@ _LABEL_MAX = 63
 _SHOWN_BYTES = 200
 """Maximum length of the part of a refusal's body that is stored with the error."""
 _BODY_S = 1.0
-"""Time limit for reading the body of a refusal. The status counts even without the body."""
+"""Time limit for reading the body of a refusal. The verdict does not depend on the body."""
 
 
 class WebhookError(Exception):
