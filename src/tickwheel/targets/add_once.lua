@@ -3,11 +3,11 @@
 -- Input
 --   KEYS[1]  the stream
 --   KEYS[2]  the message's mark, in the same hash slot
---   ARGV[1]  for how many seconds the mark is kept
---   ARGV[2]  how long the stream may become, about; 0: as long as it will
+--   ARGV[1]  seconds for which the mark is kept
+--   ARGV[2]  approximate maximum length of the stream; 0 for no maximum
 --   ARGV[3]  and so on: fields and values
 -- Output
---   the entry's id, or nil where the message is there already
+--   the id of the new entry, or nil if the message was added before
 --
 -- The mark comes last: a script that fails at XADD has marked nothing.
 if redis.call('EXISTS', KEYS[2]) == 1 then
