@@ -338,7 +338,7 @@ class Store(Protocol):
         """
         Return at most *limit* acts and events of all keys, newest first, with times in [*since*, *until*), in ms.
 
-        These are the records with attempt 0, except parts of a bulk act. O(records returned).
+        These are the records with attempt 0, except parts of a bulk change. O(records returned).
         """
 
     def keep_minutes(self, minutes: Sequence[Minute]) -> None:

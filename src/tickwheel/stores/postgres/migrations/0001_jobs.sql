@@ -160,7 +160,7 @@ CREATE TABLE tickwheel_history (
     nominal_at bigint,
     -- The due time before an act that changed it.
     was_due_at bigint,
-    -- The bulk act that an act is part of.
+    -- The bulk change that an act is part of.
     bulk text
 );
 

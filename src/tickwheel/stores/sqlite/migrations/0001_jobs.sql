@@ -117,7 +117,7 @@ CREATE TABLE tickwheel_history (
     nominal_at INTEGER,
     -- The due time before an act that changed it.
     was_due_at INTEGER,
-    -- The bulk act that an act is part of.
+    -- The bulk change that an act is part of.
     bulk TEXT
 );
 
