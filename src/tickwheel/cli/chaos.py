@@ -28,7 +28,7 @@ __all__ = ["command"]
 
 _SHOWN: Final = 20
 _IN_FLIGHT_S: Final = 0.05
-"""Maximum duration of a message in seconds, in addition to the latency of its link."""
+"""Maximum seconds until a message arrives, in addition to the latency of its link."""
 _LEASE_S: Final = 5.0
 """Duration of a lease of a shared store, in seconds. A longer lease would excuse late firings after a kill."""
 

@@ -52,7 +52,7 @@ _AS_IN_RULE: Final = (
     "time",
     "tz",
 )
-"""Fields with the same name in a line and in a rule."""
+"""Fields that have the same name in a line of the file and in a rule."""
 
 Line = tuple[int, dict[str, Any]]
 

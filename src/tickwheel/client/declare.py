@@ -71,7 +71,7 @@ class _Part:
 
 def declared(client: Client, asked: Declaration, sets: Callable[[], list[Set]]) -> Declared:
     """
-    Declare *asked*, and return the answer; blocks. *sets* returns the writes of the schedules for the current time.
+    Declare *asked*, and return the answer; blocks. *sets* returns its writes, with due times counted from now.
     """
     done: dict[str, DeclaredJob] = {}
     outcomes: list[Outcome] = []

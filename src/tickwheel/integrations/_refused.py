@@ -13,7 +13,7 @@ __all__ = ["STATUS", "Refusal", "document_of"]
 STATUS: Final = 422
 
 Refusal = (InvalidValueError, InvalidDelayError)
-"""The classes of errors that an unreadable time or rule can raise. `document_of` checks whether a user wrote it."""
+"""The errors of an unreadable time or rule. `document_of` finds out if a user wrote this time or rule."""
 
 _WHEN: Final = frozenset(
     {

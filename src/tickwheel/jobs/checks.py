@@ -71,7 +71,7 @@ SOCKET_S_MAX: Final = 2_147_483
 _FIRST_DATE_S: Final = 1e8
 """March 1973. A number below this was probably not meant as seconds since the epoch, but as a delay."""
 _FLOAT_NOISE_MS: Final = 5e-4
-"""Maximum rounding error of float seconds, in ms. Only a fraction of a millisecond above it is rounded up."""
+"""Maximum rounding error of float seconds, in ms. A fraction of a millisecond that is not larger is not rounded up."""
 FAR_MS = 36_525 * 86_400_000
 """100 years of 365.25 days."""
 

@@ -189,7 +189,9 @@ def _sum(name: str, lanes: Iterable[LaneMinute], overdue: int) -> LaneMinute:
 
 def quantile(lateness: Sequence[int], late_max_ms: float, share: float) -> float:
     """
-    Return the upper edge of the bucket that contains the quantile *share* of the starts, but at most *late_max_ms*.
+    Return the lateness, in ms, that a fraction *share* of all starts did not exceed; at most *late_max_ms*.
+
+    *lateness* has the number of starts in each bucket. The result is the upper edge of a bucket.
     """
     rest = sum(lateness) * share
     for edge, count in zip((*EDGES_MS, late_max_ms), lateness, strict=True):

@@ -313,7 +313,7 @@ class Recurrence:
         """
         Return the recurrence while the run due at *due_at* waits for a retry. *expires_ms* is the run's time to live.
 
-        If a policy makes up for instants that have passed, the series later continues from this run.
+        If the misfire or overlap policy makes up for passed instants, the series later continues from this run.
         """
         goes_on = self._overlaps is not Overlap.SKIP or self._makes_up(key, due_at, begun)
         run_at = due_at if self.run_at is None and goes_on else self.run_at

@@ -243,7 +243,7 @@ class ListFields(ListRest, total=False):
 
 
 RetryOf = Callable[[str, str | None], RetryPolicy]
-"""Validates a target and handler. Returns the retry policy of their jobs that are set without a policy."""
+"""Validates a target and handler. Returns the default retry policy of jobs with this target and handler."""
 
 
 def check_requests(requests: Iterable[SetRequest]) -> list[SetRequest]:

@@ -55,9 +55,9 @@ def compare(
     """
     Measure each design at each size, one process at a time.
 
-    Copies of *operations*, the trace *name*, overlap until enough timers are pending. *sizes* are the numbers of timers
-    that are pending at the start, and *steps* is the number of operations after the start. *progress* is called with a
-    text before each case, and with "done" at the end.
+    *operations* is the trace *name*. It is replayed several times at once, until enough timers are pending. *sizes* are
+    the numbers of timers that are pending at the start, and *steps* is the number of operations after the start.
+    *progress* is called with a text before each case, and with "done" at the end.
     """
     rows = []
     report = progress or (lambda _: None)

@@ -94,8 +94,8 @@ class Link(Generic[_T]):
         Send the message of *firing* with *publish*. If the message was sent earlier, only wait for its answer.
 
         *publish* returns when the receiver has the message. It raises DeliveryError if the receiver refuses the
-        message, and NotTakenError if the receiver does not take it for another reason. `deliver` itself raises a
-        DeliveryError for a message that is refused, or that is not taken for a day.
+        message, and NotTakenError if the message could not be delivered yet. `deliver` itself raises a DeliveryError
+        if the message is refused, or if it could not be delivered within a day.
         """
         name = firing.message_id
         sending = self._sending.get(name)

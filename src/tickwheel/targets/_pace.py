@@ -27,7 +27,7 @@ _CUT: Final = 0.7
 _GROWTH: Final = 0.002
 """A known pace grows by this fraction of its value at the last refusal, times the square of the seconds since then."""
 _GROWTH_UNKNOWN: Final = 1.5
-"""Growth factor per second while no limit is known. It is large, so that a momentary refusal causes little delay."""
+"""Growth factor of the rate per second while no limit is known; large, so that one refusal causes little delay."""
 _GROWN_S: Final = 30.0
 _RATE_MIN: Final = 1.0
 _FORGET_S: Final = 60.0

@@ -3,7 +3,7 @@ The call of a task that a job's payload describes, and its options.
 
     payload                                         call
     {"args": [1, 2], "kwargs": {"a": 3}}            task(1, 2, a=3)
-    {"args": [1], "options": {"queue": "slow"}}     task(1), with the queue's own options
+    {"args": [1], "options": {"queue": "slow"}}     task(1), with options of the task library
     null                                            task()
 """
 
@@ -36,7 +36,7 @@ _KINDS = (
     ("send_with_options", "dramatiq", "actor_name"),
     ("kiq", "taskiq", "task_name"),
 )
-"""For each library, a method that only its tasks have. Any other callable is a plain function, as for RQ."""
+"""For each library, a method that only its tasks have. A callable without these methods is a function for RQ."""
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
@@ -101,7 +101,7 @@ class TaskTarget(Linked, Target, Generic[_T]):
 
     def _judge(self, error: Exception) -> DeadLetter:
         """
-        Return a dead letter for *error*, or raise the error of a failed or waiting attempt. Callable from any thread.
+        Return a dead letter for a permanent *error*, or raise any other error. Callable from any thread.
         """
         if isinstance(error, TickwheelError | NotTakenError):
             raise error

@@ -34,7 +34,7 @@ from tickwheel.targets.contract import GIVE_BACK, Call, End, Firing, Limits, Sno
 __all__ = ["JobLease", "PullTarget"]
 
 _GRACE_S: Final = 1.0
-"""Seconds that a counted firing stays ready without a worker. A worker that polls asks again within this time."""
+"""Seconds that a claimed job waits for a worker to ask for it. A worker that polls asks again within this time."""
 _LEASED_MAX: Final = 5_000
 """Maximum number of leases: half of the maximum number of running jobs, so that other targets can also run jobs."""
 _WAITING_MAX: Final = 1_000

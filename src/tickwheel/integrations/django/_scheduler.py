@@ -79,7 +79,7 @@ def configured() -> Scheduler:
 
 def prepare(using: str) -> None:
     """
-    Create the tables of the jobs in the database *using*, if the settings put the jobs there and it is not in memory.
+    Create the tables of the jobs, if the settings name the database *using* for them. Not for a database in memory.
     """
     given = _settings()
     if "STORE" in given or _alias(given) != using or _is_in_memory(using):

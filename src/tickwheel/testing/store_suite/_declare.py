@@ -56,7 +56,7 @@ class DeclareTests(StoreTests):
 
     def test_of_two_the_second_is_superseded(self) -> None:
         """
-        A declaration with an outdated version is superseded. So are its single writes, if they arrive in a later batch.
+        A declaration with an outdated version is superseded, and so are its writes if they come in a later batch.
         """
         with self.rig() as rig:
             _declare(rig, Manifest(_NAME, 1, "one"), 0, A)

@@ -1,5 +1,5 @@
 """
-A run that has made an attempt keeps its message id when its generation or instant changes.
+After its first attempt, a run of a job keeps its message id, even if the generation or due time of the job changes.
 """
 
 from __future__ import annotations

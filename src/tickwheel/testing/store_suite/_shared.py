@@ -174,7 +174,7 @@ class SharedTests(StoreTests):
 
     def test_changes_of_all_shards(self) -> None:
         """
-        One call returns the changes of all shards, for each shard since the mark (a position) in its cursor.
+        One call returns the changes of all shards, from the mark in each shard's cursor on.
 
         A cursor without a mark gets a mark and no changes. A call without `with_changes` leaves the marks unchanged.
         """
