@@ -191,7 +191,7 @@ def test_a_cycle_through_an_ended_timer_is_collected(still, end):
     """
     An object may keep the handle of its own timer.
 
-    The object is collected once the timer fired or was cancelled.
+    When the timer has fired or was cancelled, the garbage collector can free the object.
     """
     thing = Thing()
     thing.handle = still.call_later(1, nothing, thing)
@@ -219,7 +219,7 @@ def test_pending_timers_are_not_walked_one_by_one(loop):
 
 def test_a_context_that_was_read_is_visible_to_the_collector(loop):
     """
-    Once a handle's context was read, the garbage collector tracks the context.
+    After a handle's context was read, the garbage collector tracks the context.
     """
     assert gc.is_tracked(loop.call_later(3600, nothing)._context)
     gc.collect()

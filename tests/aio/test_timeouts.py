@@ -363,9 +363,9 @@ def test_a_pending_timeout_keeps_nothing_of_a_closed_loop():
 
 def test_an_exception_that_carried_a_timeout_belongs_to_the_caller(runner):
     """
-    If a caller steps `__aenter__` by hand, the StopIteration that the step raises is not used for other timeouts.
+    If a caller steps `__aenter__` by hand, it raises a StopIteration that later timeouts do not reuse.
 
-    When the caller drops the exception, nothing is left behind.
+    When the caller drops this exception, nothing is left behind.
     """
 
     def enter(timeout):

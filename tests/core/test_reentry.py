@@ -175,7 +175,8 @@ def test_a_delay_that_acts_when_it_is_read() -> None:
     """
     The `__float__` of a delay may close the engine or cancel the timer.
 
-    The call that reads the delay then has the same result as on a closed engine or a cancelled timer.
+    The call that reads the delay then has the same result as if the engine had been closed, or the timer cancelled,
+    before the call.
     """
     engine = Engine(ManualClock())
 

@@ -35,7 +35,9 @@ def row(subject, value, pending=1000):
 
 def test_a_ratio_is_computed_from_rows(model):
     """
-    A bar (an expected ratio) against a peer divides the peer's value by tickwheel's, for each number of pending timers.
+    The ratio of a bar (an expected ratio) is the value of another library divided by tickwheel's value.
+
+    There is one ratio for each number of pending timers.
     """
     rows = [row("asyncio", 1200), row("tickwheel", 100), row("asyncio", 900, 5), row("tickwheel", 100, 5)]
     verdicts = model.Bar("set", against="asyncio", at_least=10).judge(rows)
@@ -44,14 +46,14 @@ def test_a_ratio_is_computed_from_rows(model):
 
 def test_a_bar_without_rows_gives_no_verdict(model):
     """
-    If the peer of a bar (an expected ratio) was not measured, the bar gives no verdict.
+    If the other library of a bar (an expected ratio) was not measured, the bar gives no verdict.
     """
     assert model.Bar("set", against="rloop", at_least=2).judge([row("tickwheel", 100)]) == []
 
 
 def test_a_bar_judges_one_population_against_another(model):
     """
-    A bar (an expected ratio) with `pending` and `against_pending` compares measurements with these numbers of timers.
+    A bar (an expected ratio) can compare two measurements of tickwheel with different numbers of timers.
 
     It gives one verdict.
     """
@@ -74,7 +76,7 @@ def test_a_limit_is_met_exactly_at_it(model):
 @pytest.mark.parametrize("work", ["call_later+cancel", "reschedule", "set+fire", "longest pause", "lateness"])
 def test_every_timer_work_runs(root, subject, work):
     """
-    Every contender completes every benchmark and loses no timer.
+    Each benchmark of timers runs to its end with each library, and loses no timer.
     """
     if subject in {"uvloop", "rloop"} and find_spec(subject) is None:
         pytest.skip(f"{subject} is not installed: requirements/bench.txt brings it")

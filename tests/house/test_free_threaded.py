@@ -29,7 +29,7 @@ def test_the_core_builds_and_says_that_it_uses_the_gil(root, tmp_path):
     """
     The core compiles for a free-threaded interpreter, and declares that it uses the GIL.
 
-    In such a build its cells are locks. So where locks are enough, the core does not depend on the declaration.
+    In such a build each `GilCell`, which holds shared state, is a lock. So the state is safe even without the GIL.
     """
     if shutil.which("cargo") is None:
         pytest.skip("cargo is not installed: install Rust")

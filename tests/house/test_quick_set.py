@@ -64,9 +64,9 @@ def test_tests_without_a_kept_case_are_not_collected(quick_set, is_quick_run):
 
 def test_a_log_of_quick_tests_adds_to_the_list(quick_set, script):
     """
-    If the log of a run lacks a listed test, the test's line stays in the list.
+    A run of only the quick tests does not measure all listed tests. It removes no line from the list.
 
-    It is removed if the log is of a run of all tests in the file.
+    A run of all tests of a file removes the lines of tests that no longer exist.
     """
     before = type(quick_set)(["tests/a.py::test_dear", "tests/a.py::test_gone", "tests/b.py::test_dear"])
     costs = {"tests/a.py::test_new[1]": (9.0, 9.0), "tests/a.py::test_new[2]": (0.0, 0.0)}

@@ -44,7 +44,7 @@ def find(root, tmp_path) -> Callable[..., tuple[int, str]]:
 )
 def test_it_is_found_beside_the_path(find, folder):
     """
-    The script finds a program that is not on the path.
+    The script finds a program that is not on the PATH.
 
     The script looks in Debian's server folders, and in Homebrew's versioned formulas.
     """
@@ -63,7 +63,7 @@ def test_the_newest_is_taken(find):
 
 def test_the_path_comes_first(find):
     """
-    A program on the path is preferred to one in another place.
+    A program on the PATH is preferred to the same program in another folder.
     """
     code, place = find("env", "usr/lib/postgresql/16/bin")
     assert code == 0

@@ -74,7 +74,7 @@ def make(root, tmp_path):
 @pytest.mark.parametrize("target", ["test-all", "test-part"])
 def test_a_row_is_the_summary_of_pytest(make, target):
     """
-    A row of the table is pytest's summary, without messages of make or cargo.
+    For each Python, the printed table has the summary of pytest, without messages of make or cargo.
 
     A failed run fails the command.
     """

@@ -29,8 +29,7 @@ class Record:
     """
     A list that other threads fill and on which a test waits.
 
-    A wait advances the manual clocks by 0. Otherwise a job whose due time passed while it was being staged would not
-    fire.
+    Each wait also advances the manual clocks by 0. This fires a job whose due time passed while it was being staged.
     """
 
     def __init__(self, clocks=()):
@@ -48,13 +47,13 @@ class Record:
 
     def wait(self, count):
         """
-        Return the first *count* items, once there are *count*.
+        Wait until there are *count* items, and return the first *count* items.
         """
         return self.wait_for(lambda: len(self.items) >= count)[:count]
 
     def wait_for(self, enough):
         """
-        Return a copy of the items once `enough()` is true.
+        Wait until `enough()` is true, and return a copy of the items.
         """
         give_up = time.monotonic() + PATIENCE_S
         while True:
@@ -67,7 +66,7 @@ class Record:
 
     def of(self, kind, key=None):
         """
-        Return the items of *kind* (and of *key*, if given), once there is at least one.
+        Wait for an item of *kind* (and of *key*, if given), and return all such items.
         """
 
         def chosen(items):
@@ -135,7 +134,7 @@ def served():
     """
     Serve an empty store and yield the address.
 
-    The store's scheduler fires nothing.
+    The service fires no jobs.
     """
     pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
     import uvicorn  # noqa: PLC0415  an extra
@@ -163,7 +162,7 @@ def service_url():
     """
     Return the address of a service over an empty store.
 
-    The store's scheduler fires nothing.
+    The service fires no jobs.
     """
     with served() as url:
         yield url
@@ -172,7 +171,9 @@ def service_url():
 @pytest.fixture(scope="module")
 def lasting_service_url():
     """
-    Return the address of a service over an empty store, which all tests of a module share if they store nothing.
+    Return the address of a service for tests that store nothing.
+
+    All these tests of a module share the service.
     """
     with served() as url:
         yield url

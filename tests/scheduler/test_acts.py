@@ -47,7 +47,7 @@ def test_which_writes_are_recorded(url, make, keep, once, series):
     assert {record.by for record in scheduler.history("series")} <= {"me"}
 
 
-def test_a_plain_set_leaves_no_record():
+def test_setting_a_one_time_job_leaves_no_record():
     """
     By default, setting a one-time job writes only the job and no record, whichever caller sets it.
     """
@@ -61,7 +61,7 @@ def test_a_plain_set_leaves_no_record():
 
 def test_in_the_callers_transaction(file_url, make, tmp_path):
     """
-    A write within a transaction is recorded if and only if the transaction is committed.
+    A write in the caller's transaction is recorded if and only if the transaction is committed.
     """
     import sqlite3  # noqa: PLC0415  only here
 

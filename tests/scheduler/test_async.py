@@ -146,9 +146,9 @@ def test_stop_from_inside_a_handler(url):
 
 def test_a_loop_that_is_closed_too_early(file_url, caplog, until):
     """
-    If the event loop is closed before the scheduler is stopped, async jobs wait until the stop releases them.
+    If the event loop is closed before the scheduler is stopped, jobs with async handlers wait until the stop.
 
-    The release uses no attempt. After each start, the scheduler logs once that the loop is closed.
+    The stop releases them, which uses no attempt. After each start, the scheduler logs once that the loop is closed.
     """
     scheduler = AsyncScheduler(file_url)
 
@@ -225,9 +225,9 @@ def test_drain_reports_on_the_loop(url):
 
 def test_an_answer_that_was_cancelled():
     """
-    If the answer for which a task waits is cancelled elsewhere, the task gets CancelledError.
+    If the future for which a task waits is cancelled elsewhere, the task gets CancelledError.
 
-    Other tasks still get their answers.
+    Tasks that wait for other futures get their answers.
     """
 
     async def answers():

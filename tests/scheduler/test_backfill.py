@@ -78,7 +78,7 @@ def test_it_may_be_repeated(scheduler):
 
 def test_a_running_job_is_not_backfilled_again(scheduler, record, until):
     """
-    If a backfill is repeated while one of its jobs runs, that job stays as it is, and its run is not counted.
+    If a backfill is repeated while its jobs run, the running jobs stay as they are and are not set again.
     """
     go_on = threading.Event()
     scheduler.handler("busy")(lambda payload: (record(payload), go_on.wait(60)))
@@ -101,7 +101,7 @@ def test_a_dead_job_is_backfilled_again(scheduler, until):
     """
     If a job of a backfill has become a dead letter, a repeated backfill sets the job again.
 
-    A paused job stays paused and keeps its due time.
+    If a job of the first backfill is paused, it stays paused and keeps its due time.
     """
     week = (NOON - 7 * DAY, NOON)
     scheduler.handler("h")(lambda _: DeadLetter("no"))
@@ -116,7 +116,7 @@ def test_a_dead_job_is_backfilled_again(scheduler, until):
 
 def test_at_a_rate(scheduler):
     """
-    With a rate, the jobs become due one after another, in the order of the runs that they repeat.
+    If a backfill has a rate, its jobs become due one after another, in the order of the runs that they repeat.
     """
     scheduler.backfill("report", NOON - 7 * DAY, NOON, rate=0.5)
     due = [scheduler.get(key).due_at / 1000 - NOON.timestamp() for key in sorted(keys(scheduler))]

@@ -84,9 +84,7 @@ def due_in(scheduler, clock):
 @pytest.mark.parametrize("how", ["skipped", "moved", "with a start"])
 def test_a_step_back_does_not_undo_a_move(scheduler, clock, how):
     """
-    A cron job was moved past its next match.
-
-    If the clock is set back a little, the job keeps its due time.
+    If a cron job was moved past its next match, and the clock is then set back a little, the job keeps its due time.
     """
     scheduler.set("k", cron="0 * * * *", handler="h", at=START + 10 * DAY if how == "with a start" else None)
     if how == "skipped":
@@ -180,7 +178,7 @@ def test_another_rule_for_a_run_that_is_snoozed(scheduler, clock, runs):
     """
     A run that is snoozed past its expiry is omitted.
 
-    If the rule was changed in the meantime, the next run still has the whole time of `expires=`.
+    If the rule was changed in the meantime, the next run still gets its full time to expiry.
     """
     runs.ends.append(Snooze(400))
     scheduler.set("k", every=3_600, expires=300, handler="h")

@@ -134,7 +134,7 @@ def test_pause_and_resume(client):
 
 def test_parts_and_repeats(client):
     """
-    A change that reached its limit continues from its cursor.
+    A bulk change that reached its limit is continued from the cursor in its answer.
 
     If the change is repeated from any of its cursors, no job is changed twice.
     """
@@ -165,7 +165,7 @@ def test_by_payload(client):
     """
     A filter finds jobs by a part of their payload.
 
-    If the payload is JSON, it also finds jobs by a field.
+    If the payload is JSON, the filter can also name a field of the payload.
     """
     payloads = {
         "number": {"number": 17},
@@ -206,7 +206,7 @@ def test_by_payload(client):
         (b"", "number=17", False),
     ],
 )
-def test_payloads_of_others(payload, field, has):
+def test_payloads_of_other_programs(payload, field, has):
     """
     A payload written by another program is decoded for the filter.
 
@@ -268,9 +268,9 @@ def test_no_name_for_a_service(make, service_url):
 
 def test_replay_by_error():
     """
-    Dead jobs are replayed by their error.
+    A bulk replay can select dead letters by their error, and can spread them over a span.
 
-    They can be spread over a span. One call replays a job once, even if the job fails again.
+    Each of them is replayed once, even if it fails again.
     """
     clock = ManualClock()
     scheduler = InlineScheduler(clock).start()
@@ -297,7 +297,7 @@ def test_replay_by_error():
 
 def test_recurring_jobs_that_run(scheduler_that_holds):
     """
-    A bulk change cancels and pauses a running recurring job, as the single verbs do.
+    A bulk change cancels and pauses a running recurring job, like the verbs for a single job.
 
     It leaves a running one-time job unchanged.
     """
@@ -447,9 +447,11 @@ def test_a_job_that_changes_during_a_bulk_change(monkeypatch):
     asyncio.run(run())
 
 
-def test_a_run_that_was_interrupted(make):
+def test_a_bulk_change_that_was_interrupted(make):
     """
-    A bulk change that failed can be continued from its last report, even if the failed commit took effect.
+    If a commit of a bulk change fails, the change can be continued from its last progress report.
+
+    This holds even if the commit took effect.
     """
     store = FaultyStore(make_store("memory://"))
     scheduler = make(store)

@@ -85,7 +85,7 @@ def rule(job):
 
 def test_an_equal_rule_changes_nothing(client):
     """
-    Setting an equal rule changes nothing, whatever its spelling, in `set` and `set_many`.
+    Setting an equal rule with `set` or `set_many` changes nothing, however the rule is written.
 
     If a job is exported as a line, importing the line makes an equal job.
     """
@@ -108,7 +108,7 @@ def test_an_equal_rule_changes_nothing(client):
 
 def test_another_rule_changes_the_series(client):
     """
-    If any field that determines the due times changes, the rule counts as another rule.
+    If any field that determines the due times of a series changes, the series gets a new rule.
     """
     for number, other in enumerate(OTHERS):
         key = f"other/{number}"
@@ -122,7 +122,7 @@ def test_another_rule_changes_the_series(client):
 
 def test_change(client):
     """
-    A change of named fields leaves the other parts of the rule: time, dates, sets of days and policies.
+    A change of named fields leaves the other parts of the rule unchanged: time, dates, sets of days and policies.
     """
     first = client.set("c", target="log", every="3d", time="02:00", tz="Europe/Berlin", dst_gap="skip").job
     steps = [
@@ -168,7 +168,7 @@ def test_another_zone_or_time_keeps_the_dates(client):
     assert rule(again)["anchor_on"] == f"{YEAR}-01-30"
 
 
-def test_a_phase_that_is_given(client):
+def test_at_gives_a_date_of_the_series(client):
     """
     `at=` gives one date of the series, past or future, from which the other dates are counted.
 
@@ -240,7 +240,9 @@ def test_invalid_rules(client, fields, named):
 @pytest.mark.parametrize("name", ["every", "time", "anchor_on", "day_match", "dst_gap", "dst_overlap"])
 def test_a_value_of_a_later_version(name):
     """
-    If a node does not know a value in a rule, it marks the job as unroutable and names that part of the rule.
+    A node cannot read a rule with a value of a later version.
+
+    It finds the part of the rule that contains this value.
     """
     asked = {"every": "3d", "time": "02:00"} if name in {"every", "time", "anchor_on"} else {"cron": "0 9 13 * FRI"}
     facts = json.loads(trial(SetRequest("k", target="log", **asked), NOW).recurrence) | {name: "later"}
@@ -265,9 +267,7 @@ def test_not_succeeded_since(client):
 
 def test_other_versions_of_the_zone_data():
     """
-    A date that was computed with another version of its zone's data is computed again.
-
-    The same holds for the due times of a cron line.
+    A due time that does not match its rule, because the zone's data has changed, is computed again.
     """
     text = trial(SetRequest("k", target="log", every="3d", time="02:00", tz="Europe/Berlin"), NOW).recurrence
     due = Recurrence.from_text(text).next("k", NOW)

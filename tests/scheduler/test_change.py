@@ -71,7 +71,7 @@ def test_one_field(client):
 
 def test_rule_in_parts(client):
     """
-    The parts of a rule that are not named stay: phase, jitter, grace, exclusions and remaining runs.
+    A change keeps the parts of the rule that it does not name: phase, jitter, grace, exclusions and remaining runs.
     """
     rule = {"misfire": "skip", "misfire_grace": "90s", "overlap": "once", "max_runs": 9, "exclude": ["* 3 * * *"]}
     before = client.set(
@@ -253,7 +253,7 @@ def test_writes_of_others_during_a_change(monkeypatch):
     """
     Writes of other callers between the read and the write of a change are kept.
 
-    If such writes do not end, the change fails with a transient error.
+    If other callers write again and again, the change fails with a transient error.
     """
     store = make_store("memory://")
     scheduler = AsyncScheduler(FaultyStore(store))

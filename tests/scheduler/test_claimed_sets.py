@@ -203,9 +203,9 @@ def test_a_set_and_a_cancel_in_one_commit(start, store, record, until, engines):
 
 def test_a_paused_scope(start, store, record):
     """
-    Jobs of a paused scope are not claimed.
+    A job of a paused handler is not claimed.
 
-    After the resume they fire, each with its first attempt.
+    After the resume it fires with its first attempt.
     """
     scheduler = start(lambda _, firing: record(firing.attempt))
     scheduler.pause_scope("handler:h")
@@ -218,7 +218,7 @@ def test_a_paused_scope(start, store, record):
 
 def test_a_scope_that_is_paused_during_the_commit(start, store, record, until):
     """
-    If the scope of a claimed job is paused during the commit, the job does not start and gets its attempt back.
+    If the handler of a claimed job is paused during the commit, the job does not start and gets its attempt back.
     """
     scheduler = start(record)
     with ThreadPoolExecutor() as pool, store.held() as entered:
@@ -245,7 +245,7 @@ def test_a_limited_rate(start, store, record):
 
 def test_a_limited_number(start, store, record, go_on, until):
     """
-    At most as many jobs are claimed as their handler may run at once.
+    If due jobs are set, no more of them are claimed than their handler may run at once.
 
     The other jobs are claimed when earlier jobs have ended.
     """
@@ -267,7 +267,7 @@ def test_a_limited_number(start, store, record, go_on, until):
 
 def test_the_scheduler_may_run_few(start, store, record):
     """
-    At most as many jobs are claimed as the scheduler may run at once.
+    If due jobs are set, no more of them are claimed than the scheduler may run at once.
     """
     scheduler = start(record, running_max=8)
     scheduler.set_many([SetRequest(f"{n}", payload=n, **DUE) for n in range(50)])
@@ -278,9 +278,9 @@ def test_the_scheduler_may_run_few(start, store, record):
 @pytest.mark.parametrize("is_written", [True, False])
 def test_a_lost_answer(start, store, record, until, is_written, engines):  # noqa: PLR0917  fixtures
     """
-    If the outcome of a commit is unknown, and it took effect, its jobs fire.
+    If the answer to a commit is lost, but the commit took effect, the jobs that it set fire.
 
-    If it did not take effect, their keys are free.
+    If the commit did not take effect, the keys of these jobs are free.
     """
     scheduler = start(lambda payload, firing: record((payload, firing.attempt)))
     store.fail("apply", after=is_written, is_unknown=True)
@@ -297,9 +297,9 @@ def test_a_lost_answer(start, store, record, until, is_written, engines):  # noq
 
 def test_a_lost_answer_at_a_stop(start, store, record):
     """
-    A stop does not wait for jobs if the commit that set them has an unknown outcome.
+    A stop does not wait for jobs if the answer to the commit that set them was lost.
 
-    The next owner fires them.
+    The next owner fires these jobs.
     """
     scheduler = start(record)
     store.fail("get_many", 1_000)
@@ -329,7 +329,7 @@ def test_a_refused_commit(start, store, record, until, engines):
     assert store.claimed() == ["k"]
 
 
-def test_an_announcement_that_fails(start, record, monkeypatch, engines):
+def test_an_error_after_the_commit(start, record, monkeypatch, engines):
     """
     If code of tickwheel raises after the commit, the claimed jobs still fire once.
     """

@@ -60,7 +60,7 @@ def test_2_a_due_job_fires_after_its_set(scheduler, record):
 
 def test_5_anything_goes_in_a_handler(scheduler, record):
     """
-    A handler may set, move, cancel, pause and raise anything.
+    A handler may set, move, cancel and pause jobs, and may raise any exception.
 
     All other due jobs still run.
     """

@@ -54,7 +54,7 @@ def test_a_delay_counts_elapsed_time(scheduler, clock, record, until, *, step, d
     """
     However the clock is set, a job with a delay fires exactly after that delay.
 
-    Its due time is shown by the new clock.
+    The due time that is shown follows the new time of day.
     """
     scheduler.set("k", delay=delay, handler="h", payload=1)
     clock.step_wall(step)
@@ -94,7 +94,7 @@ def test_lateness_counts_elapsed_time(make, file_url, clock, record, until, step
 @pytest.mark.parametrize("step", STEPS)
 def test_a_wrong_time_that_is_corrected(scheduler, clock, record, step, until):
     """
-    If the clock is set to a wrong time and later corrected, all due times stay.
+    If the clock is set to a wrong time and later corrected, each job has its original due time again.
 
     This holds even if the scheduler noticed the first step.
     """

@@ -100,7 +100,7 @@ def test_all_partitions_together_commit_as_often_as_one(make_resources, clock, p
 
 def test_acknowledgements_far_apart_wake_no_thread(make_resources, clock):
     """
-    If an acknowledgement comes alone, it sets no timer for the pause that follows.
+    If an acknowledgement comes alone, no timer is set for the pause after its commit.
 
     The next acknowledgement during that pause sets a timer for the rest of the pause.
     """
@@ -127,9 +127,9 @@ def test_acknowledgements_far_apart_wake_no_thread(make_resources, clock):
 @pytest.mark.parametrize("is_urgent", [False, True])
 def test_an_acknowledgement_for_which_a_lane_waits(make_resources, is_urgent):
     """
-    If a lane waits for an acknowledgement, this acknowledgement is written at once.
+    If a lane waits for an acknowledgement, this acknowledgement is written at once, without the pause between commits.
 
-    All other acknowledgements that wait for the end of the pause are written in the same commit.
+    All acknowledgements that already wait for the end of the pause are written in the same commit.
     """
     posted = []
     batcher = AckBatcher(make_resources(1), lambda batch: posted.append([each.number for each in batch]))
@@ -205,7 +205,7 @@ def make_armer(make_resources, monkeypatch, begun):
 @pytest.mark.parametrize("now_ms", [1_000_000_000_000, 1_000_000_000_015, 1_000_000_000_123, -40])
 def test_acknowledgements_take_along_the_next_few_claims(make_armer, begun, now_ms):
     """
-    Claims that are due soon join a commit of acknowledgements, in one call.
+    Claims that are due soon join a commit of acknowledgements.
 
     Later claims, and claims that are already in a commit, do not join.
     """

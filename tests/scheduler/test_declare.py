@@ -289,7 +289,7 @@ def test_names(client):
 
 def test_a_series_that_has_ended_stays_ended():
     """
-    A series that has made its last run is not created again at the next start, unless its rule has changed.
+    A series that has made its last run is not created again by the next declaration, unless its rule has changed.
     """
     clock, ran = ManualClock(), []
     scheduler = InlineScheduler(clock)
@@ -535,9 +535,9 @@ scheduler.declare(hourly(*"efghijkl", payload=2), "m")
 
 def test_killed_between(make, durable_url):
     """
-    If a program is killed during a declaration, the store has the old list or, with partitions, parts of both lists.
+    If a program is killed during a declaration, a store without partitions has either the old or the new list.
 
-    The next declaration completes the change.
+    A store with partitions may have parts of both lists. The next declaration completes the change.
     """
     answer = subprocess.run([sys.executable, "-c", KILLED, durable_url], capture_output=True, timeout=60, check=False)
     assert answer.returncode == -signal.SIGKILL, answer.stderr
@@ -555,9 +555,7 @@ def test_killed_between(make, durable_url):
 
 def test_other_declarations_that_never_end(make, monkeypatch):
     """
-    If other programs keep declaring the same manifest, a declaration gives up after some tries.
-
-    The error says so.
+    If other programs keep declaring the same manifest, a declaration gives up after some tries, with an error.
     """
     store = make_store("memory://")
     client = make(store)

@@ -22,7 +22,7 @@ def test_a_lost_answer_to_an_acknowledgement(make, record, how, is_written):
     """
     If the answer to an acknowledgement is lost, the next attempt or run still fires.
 
-    The acknowledgement may or may not have been written.
+    This holds whether or not the acknowledgement was written.
     """
     store = FaultyStore(MemoryStore())
     scheduler = make(store)

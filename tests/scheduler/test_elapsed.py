@@ -1,7 +1,7 @@
 """
-The owner remembers which jobs have a due time that counts elapsed time.
+The owner remembers the clock step in which it wrote the due time of each job with a delay.
 
-The tests compare this memory with a dictionary.
+After a later clock step, these due times have to be corrected.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tickwheel.testing import ManualClock
 
 def test_generations_and_clock_steps():
     """
-    For each job, the memory has the number of the clock step at which the job was last noted.
+    For each job, the owner's memory has the number of the clock step at which the job was last noted.
 
-    For an unknown job it has None. This holds after any sequence of calls.
+    For an unknown job it has None. The test compares the memory with a dictionary after random calls.
     """
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201 - a failure must be repeatable
@@ -49,9 +49,9 @@ def test_generations_and_clock_steps():
 
 def test_passed_generations_are_forgotten(monkeypatch):
     """
-    Generations that arrive one by one, with gaps in their numbers, are remembered until their due times have passed.
+    The owner remembers generations that arrive with gaps in their numbers until their due times have passed.
 
-    They are forgotten soon after that.
+    It forgets them soon after that.
     """
     monkeypatch.setattr("tickwheel.engine.elapsed._RUNS_MAX", 100)
     clock = ManualClock(wall=1_700_000_000.0)
@@ -66,9 +66,9 @@ def test_passed_generations_are_forgotten(monkeypatch):
     assert len(known) <= 200
 
 
-def test_jobs_met_while_others_are_noted():
+def test_a_job_noted_during_a_scan():
     """
-    If a job is noted while another thread scans older jobs, it counts as noted before the next clock step.
+    If a new job is noted while another thread scans older jobs, it counts as set before the next clock step.
     """
     clock = ManualClock(wall=1_700_000_000.0)
     runtime = Runtime(clock=clock)

@@ -187,9 +187,9 @@ async def fails_if_it_runs(_payload):
 )
 def test_a_handler_whose_body_never_ran(scheduler, events, make_result, kind):
     """
-    If a plain function returns the coroutine of an async function, the attempt fails.
+    If a plain function returns the coroutine of an async function, the attempt fails, because that coroutine never ran.
 
-    The body of the async function did not run.
+    The same holds for a generator.
     """
     told = events(scheduler)
 

@@ -333,7 +333,7 @@ def test_an_unreadable_job_is_marked_once(make, url, until):
 
 def test_a_target_without_its_library(make, url, until, monkeypatch, caplog):
     """
-    If the target of a job does not work on this node, the job waits for another node and uses no attempt.
+    If a node lacks the library for the target of a job, the job waits for another node and uses no attempt.
     """
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     scheduler = make(url, targets={"kafka": KafkaTarget()})

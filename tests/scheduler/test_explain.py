@@ -102,7 +102,7 @@ def test_no_process_fires(url, make):
     """
     Before any scheduler has started, the reason for a due job is that its shard has no owner.
 
-    The reason for a future job is that it is not due yet, but the text adds that no process fires its shard.
+    The reason for a future job is that it is not due yet. The text adds that no process fires the job's shard.
     """
     scheduler = make(url)
     scheduler.set_many([SetRequest("due", delay=0, handler="h"), SetRequest("ahead", delay=HOUR, handler="h")])
@@ -116,7 +116,9 @@ def test_no_process_fires(url, make):
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
 def test_a_paused_scope(url, make, record, scope, is_before):
     """
-    If a paused scope holds a job back, the reason names the scope, whether the job is due or not.
+    If the handler or target of a job is paused, or all jobs are, the reason names the paused scope.
+
+    This holds whether the job is due or not.
     """
     scheduler = make(url)
     scheduler.handler("h")(record)
@@ -167,7 +169,7 @@ def test_a_payload_that_does_not_fit(make, until):
 @pytest.mark.parametrize("jobs", [5, 500])
 def test_a_limited_lane(url, make, go_on, until, jobs):
     """
-    If a job waits for its handler's limit, the reason gives the limit with its figures.
+    If a job waits for its handler's limit, the reason gives the limit, and how much of it is in use.
 
     This holds even if the lane has more jobs than fit into memory.
     """
@@ -297,7 +299,7 @@ def test_a_store_that_does_not_answer(make):
 
 def test_a_lease_that_is_not_trusted(make, until):
     """
-    While the leases are not renewed, the missing renewal is the reason for every job.
+    While a node cannot renew its leases, `explain` gives this as the reason for every job.
     """
     store = Leasing()
     scheduler = make(store).start()
@@ -422,7 +424,7 @@ def test_one_line_a_second(caplog):
     """
     For each lane and each reason why it waits, the debug log gets at most one line a second.
 
-    At a higher log level it gets no such line.
+    If the log level is above DEBUG, there is no such line.
     """
     now = 100.0
     log = WaitLog(SimpleNamespace(monotonic=lambda: now, lock=threading.Lock))

@@ -96,7 +96,7 @@ def test_order(url, make, record):
 
 def test_a_late_job_is_not_overtaken(make, record, until, engines):
     """
-    If the timer of a job is held up, the job still starts before a job with a later due time that needs no timer.
+    A job whose timer is held up still starts before a job that is set later, without a delay.
     """
     scheduler = make("memory://", options=SchedulerOptions(workers=1)).start()
     scheduler.handler("h")(record)
@@ -133,7 +133,7 @@ def test_due_jobs_beside_a_fault(make, record, until, engines):
         assert record.wait(1) == ["k"]
 
 
-def test_moved_away_while_near(scheduler, record, events):
+def test_moved_or_cancelled_while_staged(scheduler, record, events):
     """
     A job that is moved while it is staged fires only at its new time.
 

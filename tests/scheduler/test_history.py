@@ -86,11 +86,11 @@ def test_a_success_of_a_one_time_job_leaves_no_record(scheduler, events):
     assert scheduler.history("k") == []
 
 
-def test_a_result_is_kept(scheduler, events):
+def test_the_last_note_is_kept(scheduler, events):
     """
-    A handler's last note is stored with its attempt.
+    The last progress note of a handler is stored with its attempt.
 
-    So if a one-time job with a note succeeds, it leaves a record.
+    So a one-time job that reported a note leaves a record even if it succeeds.
     """
     told = events(scheduler)
 

@@ -110,7 +110,7 @@ def test_groups():
 
 def test_raised_in():
     """
-    Dead letters with the same error from different lines form separate incidents.
+    Dead letters with the same error from different lines of code form separate incidents.
 
     A search by line finds each of them.
     """
@@ -143,7 +143,7 @@ def test_fingerprint_stays():
 
 def test_by_hour():
     """
-    Each of the last 24 hours has a count.
+    Each of the last 24 hours has a count of dead letters.
 
     Older letters are not counted. Letters from the future count in the current hour.
     """
@@ -172,9 +172,9 @@ def test_search():
 
 def test_bounded():
     """
-    Only the latest 10,000 letters are read, and the answer says whether there are more.
+    Only the latest 10,000 dead letters are read, and the answer says whether there are more.
 
-    The list of lines that raised is limited, too.
+    The list of code lines that raised the errors is limited, too.
     """
     letters = [
         letter(str(number), ago_ms=number, handler="abcdefghij"[number % 10] * (number % 30 + 1))

@@ -1,5 +1,5 @@
 """
-The log of acts: callers' writes, bulk changes, and events of nodes.
+The log of acts, which are callers' writes, bulk changes, and events of nodes.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def test_death_after_a_takeover(make, engines):
 
 def test_no_log_without_a_history(make):
     """
-    Without a history there is no log of acts.
+    If the history is disabled, the list of acts (callers' writes and events of nodes) is empty.
     """
     node = make(Shared(), options=SchedulerOptions(history=HistoryOptions(keep="none"))).start()
     assert node.acts(0) == []
@@ -128,7 +128,7 @@ def test_no_log_without_a_history(make):
 
 def test_acts_and_bulk(file_url, make):
     """
-    The record of a move has both due times.
+    The record of a move has the old and the new due time.
 
     A bulk change is one record with its verb, filter, counts and note.
     """

@@ -129,7 +129,7 @@ def test_beside_a_crowd(url, make, record, go_on, until, kind, is_before):  # no
 @pytest.mark.parametrize("kind", ["hung", "rate", "paused"])
 def test_a_crowd_of_another_process(file_url, make, record, go_on, kind):
     """
-    Jobs of other lanes run even if another process sets all the jobs.
+    If another process sets more jobs of a lane than fit into memory, its jobs of other lanes still run.
     """
     scheduler, client = make(file_url, options=options()), Scheduler(file_url)
     crowd(scheduler, kind, go_on, type(record)())
@@ -144,7 +144,7 @@ def test_a_crowd_of_another_process(file_url, make, record, go_on, kind):
 @pytest.mark.parametrize("is_other", [False, True], ids=["here", "in another process"])
 def test_a_job_sooner_than_a_crowd(file_url, make, record, is_other):
     """
-    If a lane is full of future jobs, a job of this lane that is due now still runs.
+    If memory is full of future jobs of a lane, a job of this lane that is due now still runs.
     """
     scheduler = make(file_url, options=replace(options(), horizon_s=3_600.0))
     scheduler.handler("crowd")(record)
@@ -216,7 +216,7 @@ def still(scheduler, target, go_on):
 
 @pytest.mark.parametrize("target", ["pull", "threads", "loop", "handler", "unknown", "paused"])
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
-def test_beside_many_still_lanes(  # noqa: PLR0917  fixtures
+def test_beside_many_stuck_lanes(  # noqa: PLR0917  fixtures
     url, make, record, go_on, until, monkeypatch, target, is_before
 ):
     """
@@ -301,9 +301,9 @@ def test_a_change_beside_a_long_scan(file_url, make, monkeypatch):
 
 def test_events_of_a_crowd(make, record, events, go_on):
     """
-    The hooks are called once when a lane has more jobs than room, with the reason.
+    The hooks are called once when a lane has more jobs than fit into memory, with the reason.
 
-    The hooks are called once more when the lane has room again.
+    The hooks are called once more when the lane has room in memory again.
     """
     scheduler = make("memory://", options=options(FEW))
     told = events(scheduler)
@@ -321,7 +321,7 @@ def test_events_of_a_crowd(make, record, events, go_on):
 
 def test_all_jobs_of_a_crowd_run(url, make, record, go_on):
     """
-    Once an overfull lane makes progress, all its jobs run in order, even those that were set after it was full.
+    If an overfull lane makes progress, all its jobs run in order, even those that were set after it was full.
     """
     scheduler = make(url, options=options(FEW))
     crowd(scheduler, "one at a time", go_on, record)
@@ -394,7 +394,7 @@ def test_the_next_owner_of_a_crowd(file_url, make, record, go_on):
 
 def test_many_queues_without_a_worker(make, until):
     """
-    If the number of queues without workers doubles, the code that manages lanes makes about twice as many calls.
+    If the number of queues without workers doubles, the lanes cost about twice as many calls, and not more.
 
     The test sets two jobs in each queue.
     """

@@ -310,9 +310,9 @@ class Noting(Leasing):
 
 def test_a_regained_shard_is_marked_before_the_scan(make, until):
     """
-    Before an owner scans a regained shard, it records the position of the latest change.
+    Before an owner scans a new or regained shard, it records the position of the latest change in the store.
 
-    So it finds later writes of other processes as changes. A newly acquired shard is treated in the same way.
+    So it reads every later write of another process as a change.
     """
     store = Noting()
     scheduler = make(store).start()

@@ -50,7 +50,7 @@ def test_concurrency(scheduler, record, until, limit):
     """
     At most the allowed number of a handler's jobs run at once.
 
-    All its jobs run, and another handler does not wait.
+    All its jobs run in the end, and they delay no other handler.
     """
     crowd, go_on = Crowd(), threading.Event()
 

@@ -59,14 +59,14 @@ def wait_for(record, kind, count):
 )
 def test_bucket(late_ms, bucket):
     """
-    Each bucket is twice as wide as the one before it.
+    Each bucket of the lateness of attempts is twice as wide as the one before it.
     """
     assert bucket_of(late_ms) == bucket
 
 
 def test_row_is_bounded():
     """
-    A row lists the 50 busiest lanes by name, or fewer if the names are long.
+    The figures of a minute list the 50 busiest lanes by name, or fewer if the names are long.
 
     The lanes that are not listed are counted together.
     """
@@ -188,7 +188,7 @@ def test_one_statement(scheduler, store, events, engines):
 
 def test_one_statement_on_sqlite(file_url, make, events, engines):
     """
-    On SQLite, one statement writes both the minute and its quarter of an hour.
+    On SQLite, one statement writes the figures of both a minute and its quarter of an hour.
     """
     with noted_connections() as connections:
         made = make(file_url)
@@ -271,7 +271,7 @@ def test_restart(file_url, make, events):
     """
     A stop writes the figures of the current minute.
 
-    The next process and the command can read them.
+    The next process and the command `tickwheel report` can read them.
     """
     first = make(file_url)
     first.handler("h")(print)

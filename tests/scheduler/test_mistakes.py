@@ -113,7 +113,7 @@ def test_a_result_that_is_probably_a_mistake(inline, result):
 @pytest.mark.parametrize("delay", [0, -5, 0.001, timedelta(0), 0.999])
 def test_a_snooze_waits_a_second_at_least(inline, delay):
     """
-    If a handler snoozes for zero seconds, it is called once a second.
+    If a handler snoozes for zero seconds, its job waits one second.
 
     Otherwise there would be a busy loop.
     """

@@ -111,7 +111,7 @@ def test_tasks(make, record):
         ({"concurrency": 1}, {"rate": 1}),
     ],
 )
-def test_other_limits(limits, others):
+def test_handlers_with_other_limits(limits, others):
     """
     A handler whose limits differ from the limits of its lane is refused.
 
@@ -127,7 +127,7 @@ def test_other_limits(limits, others):
 
 
 @pytest.mark.parametrize("lane", ["", 7, b"bulk", "x" * 256, "nul\0", "\ud800"])
-def test_no_name(lane):
+def test_invalid_names_of_lanes(lane):
     """
     An invalid name for a lane is refused.
     """

@@ -134,7 +134,7 @@ def test_a_queued_run_that_is_moved(scheduler, clock, events, until, overlap, ve
 
 def test_cancel_stops_a_thread(scheduler, clock, events):
     """
-    Once the next run is due, a handler on a thread is asked to stop.
+    As soon as the next run is due, a handler on a thread is asked to stop.
 
     The stopped run has failed, and the next run starts.
     """
@@ -160,7 +160,7 @@ def test_cancel_stops_a_thread(scheduler, clock, events):
 
 def test_cancel_stops_a_task(scheduler, clock, events):
     """
-    Once the next run is due, an async handler is cancelled at its `await`.
+    As soon as the next run is due, an async handler is cancelled at its `await`.
     """
     told = events(scheduler)
 
@@ -178,7 +178,7 @@ def test_cancel_stops_a_task(scheduler, clock, events):
 
 def test_cancel_takes_a_firing_from_a_pull_worker(scheduler, clock, events):
     """
-    Once the next run is due, a pull worker loses the old firing and gets the new one.
+    As soon as the next run is due, a pull worker loses the old firing and gets the new one.
     """
     told = events(scheduler)
     scheduler.set("k", every=60, overlap="cancel", target="pull", handler="q")

@@ -43,7 +43,7 @@ class World:
 
     def hours(self, *results):
         """
-        Let an hour pass for each of *results*, with which the runs of these hours end.
+        For each of *results*, let an hour pass, in which a run ends with this result.
 
         Return the job.
         """
@@ -62,7 +62,9 @@ FAILURE = ValueError("no paper")
 @pytest.fixture
 def world_of():
     """
-    Return a function that makes worlds, which the fixture stops after the test.
+    Return a function that makes a world: an hourly series with a scripted handler.
+
+    The fixture stops all worlds after the test.
     """
     made = []
 

@@ -203,7 +203,7 @@ def test_until(scheduler, clock, events):
 @pytest.mark.parametrize(("grace", "kind"), [("2m", JobSucceeded), ("30s", JobExpired)])
 def test_the_grace_of_a_missed_run(file_url, make, clock, events, grace, kind):  # noqa: PLR0917  fixtures
     """
-    With `skip`, a run starts if it is late by less than its grace time, and is omitted otherwise.
+    With the misfire policy `skip`, a run starts if it is late by less than its grace time, and is omitted otherwise.
     """
     make(file_url, clock=clock).set("k", every="1h", handler="h", misfire="skip", misfire_grace=grace)
     clock.advance(3600 + 45)
@@ -239,7 +239,9 @@ def test_each_run_has_the_whole_time_to_expiry(scheduler, clock, events):
 
 def test_all_makes_up_for_runs_that_a_failing_run_delayed(scheduler, clock, events):
     """
-    With `all`, runs that became due during the retries of another run are not lost: each of them runs once.
+    With the misfire policy `all`, no run is lost that became due during the retries of another run.
+
+    Each of these runs takes place once.
     """
     told = events(scheduler)
     outcomes = iter((ValueError("no"), None, None, None, None))
@@ -345,7 +347,7 @@ def test_jitter_spreads_keys(scheduler):
 
 def test_run_now_keeps_the_phase(scheduler, clock, events):
     """
-    A `run_now` between two runs does not shift the series.
+    After a `run_now` between two runs, the other runs keep their due times.
     """
     told = events(scheduler)
     scheduler.handler("h")(lambda _: None)

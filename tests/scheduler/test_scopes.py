@@ -38,7 +38,7 @@ def scheduler(url, make, record):
 
 def serving(scheduler, record):
     """
-    Register the two handlers, and start.
+    Register the two handlers, and start the scheduler.
     """
     for name in ("mail", "print"):
         scheduler.handler(name)(lambda payload, name=name: record((name, payload)))
@@ -92,7 +92,7 @@ def test_scopes(scheduler, record, until, scope, fired):
     """
     A target, a queue and all jobs can be paused like a handler.
 
-    A worker that polls a paused queue gets no job.
+    If the queue of a pull worker is paused, the worker gets no job.
     """
     scheduler.pause_scope(scope)
     scheduler.set_many(
@@ -116,9 +116,9 @@ def test_scopes(scheduler, record, until, scope, fired):
 
 def test_overlapping(scheduler, record, until):
     """
-    If several paused scopes contain a job, the job starts only after all these scopes were resumed.
+    If a job's handler and target and all jobs are paused, the job starts only after all three pauses have ended.
 
-    Pausing a scope again replaces the note of the pause.
+    If a handler is paused twice, one resume ends the pause.
     """
     for scope in ("*", "handler", "handler:mail", "handler:mail"):
         scheduler.pause_scope(scope, note=f"for {scope}", by="you")
@@ -134,9 +134,9 @@ def test_overlapping(scheduler, record, until):
 
 def test_claimed_jobs_that_wait_for_a_worker(make, url, record, until):
     """
-    A pause withdraws claimed attempts that have not started.
+    If a handler is paused, its claimed attempts that have not started are withdrawn.
 
-    Running attempts continue, and their retries wait.
+    Its running attempts continue, and their retries wait.
     """
     scheduler = make(url, options=SchedulerOptions(workers=1)).start()
     begun, go_on = threading.Event(), threading.Event()
@@ -168,9 +168,9 @@ def test_claimed_jobs_that_wait_for_a_worker(make, url, record, until):
 
 def test_verbs(scheduler, record, until):
     """
-    A job in a paused scope can be set, moved, cancelled, paused and resumed like other jobs.
+    A job of a paused handler can be set, moved, cancelled, paused and resumed like other jobs.
 
-    The job still waits until the scope is resumed.
+    The job still waits until the handler is resumed.
     """
     scheduler.pause_scope("handler")
     for key in ("set", "moved", "cancelled", "paused"):
@@ -190,9 +190,9 @@ def test_verbs(scheduler, record, until):
 
 def test_another_process(file_url, make, record, until):
     """
-    If another process pauses a scope, the pause takes effect within seconds and survives a change of owner.
+    If another process pauses a handler, the pause takes effect within seconds and survives a change of owner.
 
-    The pause ends when that process resumes the scope.
+    The pause ends when that process resumes the handler.
     """
     client, owner = make(file_url), make(file_url)
     owner.handler("mail")(record)
@@ -214,7 +214,7 @@ def test_another_process(file_url, make, record, until):
 
 def test_nothing_is_staged_before_the_scopes_are_known(make, record, until):
     """
-    An owner fires no job before it has read which scopes are paused.
+    An owner fires no job before it has read which handlers, queues and targets are paused.
     """
     store = FaultyStore(make_store("memory://"))
     scheduler = make(store)
@@ -234,7 +234,7 @@ def test_nothing_is_staged_before_the_scopes_are_known(make, record, until):
 @pytest.mark.parametrize(("staged_max", "count"), [(300, 700), (1_500, 4_000)])
 def test_many_are_resumed(make, record, staged_max, count):
     """
-    If more jobs are resumed than fit into a scan or into memory, they run one after another.
+    If more jobs are resumed than fit into a scan or into memory, each of them runs once.
     """
     scheduler = make("memory://", options=SchedulerOptions(staged_max=staged_max)).start()
     scheduler.handler("mail")(record)
@@ -246,7 +246,7 @@ def test_many_are_resumed(make, record, staged_max, count):
 
 def test_inline(record):
     """
-    An inline scheduler honours paused scopes when its clock moves.
+    On an inline scheduler, a job of a paused handler does not fire when the clock moves.
     """
     clock = ManualClock()
     with InlineScheduler(clock) as scheduler:
@@ -266,7 +266,7 @@ def test_inline(record):
 @pytest.mark.parametrize("scope", ["", ":mail", "handler:", "mail", 5, "handler:\x00", "handler:" + "x" * 3_000])
 def test_bad_scopes(scheduler, scope):
     """
-    An invalid scope, or a scope with an unknown target, is refused before anything is paused.
+    A pause of an unknown target, or of an invalid name, is refused before anything is paused.
     """
     with pytest.raises(InvalidJobError):
         scheduler.pause_scope(scope)
@@ -280,7 +280,7 @@ def test_bad_scopes(scheduler, scope):
 
 def test_async_scheduler(record):
     """
-    `AsyncScheduler` pauses and resumes scopes by the same verbs.
+    `AsyncScheduler` pauses and resumes a handler, queue or target by the same verbs.
     """
 
     async def run():

@@ -1,7 +1,7 @@
 """
-A program sets its series again at each start.
+A program sets its recurring jobs again at each start.
 
-Missed runs and the next due time stay the same.
+Their missed runs and next due times stay the same.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def test_other_rules():
 @pytest.mark.parametrize("every", [lambda _: DAY, lambda start: DAY + start % 3 - 1])
 def test_a_program_that_starts_often(verb, every):
     """
-    However often the program starts, the interval keeps its phase.
+    However often a program starts and sets its interval again, the runs keep their phase.
 
     This holds even if the declared interval changes a little.
     """
@@ -105,7 +105,7 @@ def test_a_program_that_starts_often(verb, every):
 
 def test_max_runs_counts_from_the_first_set():
     """
-    A series with a limited number of runs makes exactly that number, however often its program starts.
+    A series with a limited number of runs makes exactly that number, however often the program sets it again.
 
     The limit may be changed.
     """
@@ -126,9 +126,9 @@ def test_max_runs_counts_from_the_first_set():
 
 def test_after_the_end():
     """
-    A missed run takes place even after `until=` has passed and the rule was set again.
+    A missed run takes place even if the rule is set again after the series' `until=` has passed.
 
-    A new series is refused.
+    A new series with this `until=` is refused.
     """
     clock, ran = ManualClock(), []
     scheduler = InlineScheduler(clock)
@@ -150,7 +150,7 @@ def test_after_the_end():
 
 def test_a_dead_letter(caplog):
     """
-    If the series is a dead letter, setting the same rule again is logged and revives nothing.
+    If a series has become a dead letter, setting the same rule again does not revive it, and is logged.
 
     Only `restart` begins a new series.
     """

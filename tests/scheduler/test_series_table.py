@@ -27,12 +27,12 @@ VERBS = {
     "`declare` without it": None,
 }
 TABLES = {"Setting a series again": 8, "Declaring the jobs of a program": 9}
-"""The number of rows (situations) of the table in each section."""
+"""The number of situations (rows of the table) in each section of docs/schedules.md."""
 
 
 def table(section):
     """
-    Return the cells of the table in *section*, by situation and verb.
+    Return the cells of the table in *section* of docs/schedules.md, by situation and verb.
     """
     text = PAGE.read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")]
@@ -54,9 +54,7 @@ class World:
 
     def handle(self, payload, firing):
         """
-        Record the run and perform the requested act.
-
-        End with the next result of the script.
+        Record the run, call the test's function if there is one, and end with the next result of the script.
         """
         self.ran.append((payload, firing.attempt, firing.nominal_at))
         if self.during is not None:
@@ -69,9 +67,9 @@ class World:
 
     def set(self, fields):
         """
-        Set the series or, in a world that declares, declare a list with the series, or an empty list.
+        Set the series, or declare a manifest if the world declares. Record the outcome.
 
-        Keep the outcome.
+        The manifest has the series, or is empty if *fields* is None.
         """
         if self.declares:
             schedules = [] if fields is None else [Schedule("k", **fields)]
@@ -117,9 +115,9 @@ class World:
 @pytest.mark.parametrize(("section", "situation", "verb"), [(name, *cell) for name in TABLES for cell in table(name)])
 def test_each_cell(section, situation, verb):
     """
-    The call has the outcome that the first word of the cell names.
+    Setting or declaring a series in the row's situation has the outcome that the first word of the cell names.
 
-    It has the effect that the other words describe.
+    The call also has the effect that the other words of the cell describe.
     """
     cell, world = table(section)[situation, verb], World(declares="declare" in verb)
     world.in_situation(situation, VERBS[verb])
@@ -149,9 +147,7 @@ def test_each_cell(section, situation, verb):
 
 def test_the_tables_are_complete():
     """
-    The tables have a row for each tested situation.
-
-    They have a column for each tested verb.
+    The tables of docs/schedules.md have a row for each tested situation, and a column for each tested verb.
     """
     for section, count in TABLES.items():
         assert len({situation for situation, _ in table(section)}) == count

@@ -118,7 +118,7 @@ def rule_of(job):
 @pytest.mark.parametrize("put_off", ["skip", "move"])
 def test_run_now_after_a_skip(scheduler, clock, record, until, rule, misfire, put_off):  # noqa: PLR0917  fixtures
     """
-    Runs that were skipped, or moved to a later time, stay skipped or moved after any number of `run_now` calls.
+    If runs were skipped or moved to a later time, they stay skipped or moved after any number of `run_now` calls.
     """
     first = scheduler.set("k", misfire=misfire, exclude=["* 3 * * *"], handler="h", **rule).job
     if put_off == "skip":

@@ -46,9 +46,9 @@ def stage(table, *jobs, is_news=True):
 @pytest.mark.parametrize("step", Step)
 def test_every_event_in_every_state(phase, step):
     """
-    An event moves an entry as the transition table says.
+    An event moves an entry from state to state as the transition table says.
 
-    If the table has no transition, the entry stays unchanged and the method says so.
+    If the table has no transition, the state of the entry stays the same.
     """
     entry = StagedJob(job(), 7, 0)
     entry.phase = phase
@@ -146,9 +146,9 @@ def test_an_attempt_is_released_once():
 
 def test_started_before_the_withdrawal():
     """
-    `withdraw` does not withdraw a started attempt, even after the attempt has ended.
+    A started attempt cannot be withdrawn, even after it has ended.
 
-    For another attempt of the same generation it returns None.
+    If another attempt of the same generation is to be withdrawn, `withdraw` returns None.
     """
     table = StagedJobs(Runtime())
     (entry,) = stage(table, job())
@@ -304,9 +304,10 @@ MOVING = frozenset({"handler:h0", "handler:h1", "handler:h2"})
 )
 def test_a_share_for_each_lane(due_at, moving, shares):
     """
-    Each lane may fill only a part of the room that is free, so later lanes also find room.
+    Each lane may use only a part of the table's free capacity, so that later lanes can also stage jobs.
 
-    The part depends on whether the jobs are due, and whether the lanes make progress. Further jobs are refused.
+    Jobs beyond this part are refused. The part depends on whether the jobs are due, and whether the lanes make
+    progress.
     """
     table = small_table()
     table.set_moving(moving)
@@ -329,11 +330,11 @@ def one_each(count, due_at=NOW, target="pull"):
 
 
 @pytest.mark.parametrize("due_at", [NOW, NOW + 1])
-def test_one_share_for_still_lanes_of_a_target(due_at):
+def test_one_share_for_stuck_lanes_of_a_target(due_at):
     """
-    Lanes with one job each that make no progress use at most three quarters of the table together.
+    Lanes of one target that make no progress use at most three quarters of the table together.
 
-    Lanes that make progress, and lanes of other targets, still find room.
+    In the test each of these lanes has one job. Lanes that make progress, and lanes of other targets, can use the rest.
     """
     table = small_table()
     jobs = one_each(200, due_at)
@@ -358,7 +359,7 @@ def test_a_due_job_beside_still_lanes_full_of_later_ones():
     table.check()
 
 
-def test_a_crowd_among_still_lanes():
+def test_a_crowd_among_stuck_lanes():
     """
     If one lane uses a large part of the table, only this lane counts as crowded.
 
@@ -378,7 +379,9 @@ def test_a_crowd_among_still_lanes():
 
 def test_counts_while_lanes_start_and_stop_making_progress():
     """
-    The counts stay right while lanes start and stop making progress, and while entries arrive and leave.
+    The table counts its jobs by lane correctly while lanes start and stop making progress.
+
+    The counts also stay correct while entries arrive and leave.
     """
     rng, table = random.Random(3), small_table(60)
     jobs = [replace(each, generation=n + 1, due_at=NOW + n % 2) for n, each in enumerate(one_each(40) * 3)]
@@ -401,7 +404,7 @@ def test_room_for_due_jobs_of_a_lane_full_of_future_jobs():
     """
     A lane that is full of future jobs still accepts due jobs.
 
-    They may use up to three quarters of the remaining room.
+    They may use up to three quarters of the table's free capacity.
     """
     table = small_table(1_000)
     later = lane("h", 1_000)
@@ -419,7 +422,7 @@ def test_room_for_due_jobs_of_a_lane_full_of_future_jobs():
 
 def test_room_again():
     """
-    Once a job leaves the table in any way, there is room for another job of the lane.
+    If a job leaves the table of staged jobs in any way, another job of its lane can be staged.
     """
     table = small_table()
     jobs = lane("h", 100)
@@ -454,7 +457,9 @@ def test_an_older_entry_of_a_refused_job(is_news):
 
 def test_threads_stage_at_once():
     """
-    If many threads stage jobs of one lane, the lane keeps within its share, and no job is refused while there is room.
+    If many threads stage jobs of one lane, the lane uses no more than its allowed part of the table.
+
+    No job is refused while this part is not full.
     """
     table, counts = small_table(1_000), []
     barrier = threading.Barrier(8)
@@ -526,7 +531,7 @@ class Store:
 
     def begin(self, one):
         """
-        Return True if *one* was pending, and remove it.
+        Return True if the job *one* was pending, and mark it as no longer pending.
         """
         if self.pending.get(one.key) != one:
             return False
@@ -588,9 +593,9 @@ def test_random_lives(seed):
 
 def test_the_last_place_is_for_a_due_job():
     """
-    A job that is not due yet does not take the last place of the table.
+    A job that is not due yet does not take the last free entry of the table of staged jobs.
 
-    Otherwise a due job of a healthy lane would have to wait.
+    Otherwise a due job of another lane would have to wait.
     """
     table = StagedJobs(Runtime(), 8, lambda: 1_000)
     lanes = [[Job(f"{lane}{n}", 8 * lane + n, 9_000, handler=f"h{lane}") for n in range(8)] for lane in range(1, 5)]

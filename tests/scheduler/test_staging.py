@@ -271,7 +271,7 @@ class CountingStore(MemoryStore):
 
 def test_a_near_set_needs_no_scan(make, record, until):
     """
-    If a near job is set while no job is pending, it fires without a scan of the store.
+    If a job that is due soon is set while no job is pending, it fires without a scan of the store.
     """
     store = CountingStore()
     scheduler = make(store, options=SchedulerOptions(horizon_s=HOUR)).start()

@@ -26,9 +26,9 @@ STORE_MS = 1_800_000_000_000
 
 def sampled(clock, there_s, back_s, started_ns):
     """
-    Return a store clock, and the store's time at the moment of its only sample.
+    Return a copy of the store's clock that was set by one sample.
 
-    The sample was taken over a connection with these delays.
+    The request for the sample took *there_s* to reach the store, and the answer took *back_s*.
     """
     told = StoreClock(Runtime(clock=clock))
     before = told.local()
@@ -42,7 +42,7 @@ def sampled(clock, there_s, back_s, started_ns):
 @pytest.mark.parametrize(("there_s", "back_s"), [(0, 0), (2.0, 0), (0, 2.0), (0.003, 0.0001)])
 def test_never_ahead(there_s, back_s):
     """
-    With any delays of the connection, the copy is never ahead of the store.
+    The scheduler's copy of the store's clock is never ahead of the store, whatever the delays of the connection.
 
     The copy is behind the store by at most these delays.
     """
@@ -68,7 +68,9 @@ def test_setting_the_time_of_day_changes_nothing():
 
 def test_a_quicker_sample_is_kept():
     """
-    A slow sample after a quick one does not make the copy less exact, apart from the drift of the clocks.
+    If a slow sample of the store's clock follows a quick one, the scheduler's copy of the clock stays as exact.
+
+    Only the drift of the clocks makes it less exact.
     """
     clock = ManualClock()
     started_ns = clock.monotonic_ns()
@@ -82,7 +84,7 @@ def test_a_quicker_sample_is_kept():
 
 def test_a_store_that_was_set_back():
     """
-    If the store's own clock is set back or forward, the next sample follows it.
+    If the store's own clock is set back or forward, the scheduler's copy follows it at the next sample.
     """
     clock = ManualClock()
     started_ns = clock.monotonic_ns()
@@ -94,7 +96,7 @@ def test_a_store_that_was_set_back():
 
 def test_a_deadline_is_not_before_its_instant():
     """
-    If a timer fires at the deadline that the copy computes for an instant, the copy reads at least that instant.
+    If a timer for an instant fires, the scheduler's copy of the store's clock has reached that instant.
 
     So no timer has to be set twice.
     """
@@ -218,9 +220,9 @@ class Slewed:
 @pytest.mark.parametrize("seed", range(20))
 def test_the_earliest_is_never_ahead(seed):
     """
-    The store's time is always between the copy's bounds `earliest` and `latest`, and the bounds are close to it.
+    The store's time is always between the bounds `earliest` and `latest` that a scheduler computes for it.
 
-    In the test the rates of the clocks change, and are up to 10 % off.
+    The bounds are close to each other. In the test the rates of the clocks change, and are up to 10 % off.
     """
     dice, clock = random.Random(seed), Slewed()
     told = StoreClock(Runtime(clock=clock))
@@ -420,7 +422,7 @@ def test_a_write_does_not_read_the_clock(make, gap_s):
 @pytest.mark.parametrize("verb", ["set", "set_many", "move"])
 def test_a_server_that_was_set_counts_delays_by_its_new_clock(make, verb, step_s):
     """
-    If the server's clock is set, and a client has not noticed this, the client still sets jobs neither early nor late.
+    If the server's clock is set, a client that has not noticed this still sets jobs neither early nor late.
     """
     _, store, client = slewed_pair(make, 1.0)
     seen = []
@@ -464,7 +466,7 @@ def test_a_slow_commit_is_not_a_clock_step(make, verb, step_s, count):
 @pytest.mark.parametrize("rate", [0.9001, 1.0, 1.0999])
 def test_the_end_of_a_run_is_known_within_bounds(rate):
     """
-    The estimated end of a run plus its error bound is not before the true end.
+    The true end of a run is at most one error bound after its estimated end.
 
     So the delay of a retry does not start before the run has ended. This holds for runs of any length, and with fast or
     slow clocks. The error bound is small.

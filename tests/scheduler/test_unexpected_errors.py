@@ -351,7 +351,7 @@ def test_no_thread_to_ask_the_owner(no_threads):
 
 def test_a_standby_continues(monkeypatch, caplog):
     """
-    After an unexpected error of its store, a standby tries again.
+    If the store raises an unexpected error, a standby tries again to become the owner.
     """
     monkeypatch.setattr(_standby, "_PAUSE_S", 0.01)
     turns, has_started = [], threading.Event()
@@ -391,7 +391,7 @@ class Opening:
 
 def test_checkpoints_continue(tmp_path):
     """
-    A failed checkpoint is repeated at the next turn.
+    If the checkpoint of a SQLite file fails, it is tried again after the next writes.
 
     Otherwise the log would grow without limit.
     """
@@ -406,7 +406,7 @@ def test_checkpoints_continue(tmp_path):
 
 def test_later_transactions_are_still_followed(tmp_path):
     """
-    If the wait for the end of one transaction fails, the wait for the next transaction still works.
+    If the thread that waits for the end of a transaction fails once, it still waits for the end of later ones.
     """
     opening = Opening(tmp_path / "jobs.db")
     follower = Follower(opening, lambda: None)

@@ -377,7 +377,7 @@ def test_stats_of_a_client(client):
     """
     A client has the same figures as an owner.
 
-    All of them are zero, and JSON can represent them.
+    For a client, all figures are zero, and JSON can represent them.
     """
     client.set("k", delay=HOUR, handler="h")
     stats = json.loads(json.dumps(client.stats(), allow_nan=False))

@@ -65,7 +65,7 @@ class Work:
 
     def end(self, entry, *, is_last):
         """
-        Record the verdict of *entry*, *is_last*, and whether *entry* has left its place in the queue.
+        Record the verdict of *entry*, *is_last*, and whether *entry* has left the queue.
 
         If the verdict is a function, call it.
         """
@@ -125,7 +125,7 @@ def test_a_slow_item_delays_no_other(work):
 @pytest.mark.parametrize("work", [1], indirect=True)
 def test_a_verdict_is_written_after_its_entry_has_left(work, until):
     """
-    The verdict of each entry is written once, after the entry has left its place in the queue.
+    The verdict of each entry is written once, after the entry has left the queue.
 
     The last verdict is written by a worker that has nothing else to do.
     """
@@ -137,7 +137,7 @@ def test_a_verdict_is_written_after_its_entry_has_left(work, until):
 @pytest.mark.parametrize("work", [1], indirect=True)
 def test_a_slow_write_of_a_verdict_delays_no_job(work, until):
     """
-    While a worker writes a verdict, another thread runs a new job.
+    If a worker is slow to write a verdict, another thread runs the next job.
 
     Afterwards one of the two threads ends.
     """
@@ -209,7 +209,7 @@ def test_another_thread_replaces_a_hanging_one(work, until):
 
 def test_an_entry_that_has_ended_cannot_leak(work, until):
     """
-    A timeout that comes just when its entry ends has no effect.
+    If a timeout comes just after its entry has ended, no worker counts as hanging.
     """
     (ended,) = work.put([lambda: None])
     work.wait(1)
@@ -249,7 +249,7 @@ def test_closed():
 
 def test_cancelled_entries_leave_the_queue():
     """
-    Cancelled entries that wait for a place of their handler leave the queue at once.
+    Entries that wait for their handler's concurrency limit leave the queue at once when they are cancelled.
     """
     queue = WorkQueue(2, 4, Runtime())
     entries = [StagedJob(Job(f"k{number}", number, 1_000 - number), 1, 1_000 - number) for number in range(102)]

@@ -24,7 +24,7 @@ EMPTY = (
     "GRANT USAGE ON SCHEMA public TO PUBLIC",
 )
 """
-Statements that empty a database. To drop it and make a new one would cost a wait for a checkpoint.
+Statements that empty a database. Dropping it and making a new one would cost a wait for a checkpoint.
 """
 USED = """
     SELECT (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid())
@@ -148,7 +148,7 @@ class Postgres:
         """
         Return the name of a database, for one test, that already has the tables of a store.
 
-        Such a database costs a quarter of an empty one, in which the store has to make the tables first.
+        Such a database takes a quarter of the time of an empty one, in which the store has to make the tables first.
         """
         name = self._unused(self._made, self._is_unused)
         if name is None:

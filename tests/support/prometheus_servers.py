@@ -110,7 +110,7 @@ class Prometheus:
         """
         Scrape exactly the services at *ports* of the loopback, under the job name *job*.
 
-        Return once this has begun.
+        Return as soon as Prometheus scrapes them.
         """
         wanted = {f"127.0.0.1:{port}" for port in ports}
         with self._lock:

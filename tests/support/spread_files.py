@@ -26,7 +26,7 @@ TOGETHER = {
     "tests/lab/test_teacher.py": "tests/service/page",
     "tests/service/page/test_screens.py": "tests/service/page",
 }
-"""Name of the group of a file. The first group parses every module of the package, and the second uses a browser."""
+"""The group of each file. The first group parses every module of the package, and the second uses a browser."""
 
 
 def part_of(nodeid):

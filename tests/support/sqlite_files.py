@@ -1,7 +1,5 @@
 """
-SQLite files as seen from outside the store.
-
-Also the connections that stores open.
+SQLite files as seen from outside the store, and the connections that stores open.
 """
 
 from __future__ import annotations

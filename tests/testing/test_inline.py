@@ -274,7 +274,7 @@ def test_a_handler_stops_the_scheduler(scheduler, manual_clock, seen):
 
 def test_a_paused_job_counts_elapsed_time_once_it_is_resumed(scheduler, manual_clock, seen):
     """
-    If the clock is set while a job is paused, the job's due time is corrected when it or its scope is resumed.
+    If the clock is set while a job or its handler is paused, the job's due time is corrected at the resume.
     """
     for key in ("job", "scope"):
         scheduler.set(key, delay=1800, handler="note", payload=key)

@@ -31,7 +31,7 @@ class IgnoresCase(MemoryStore):
 
 class FreesForAnybody(MemoryStore):
     """
-    Releases the lease for any name.
+    Releases a lease even if the given name is not its owner.
     """
 
     def release(self, owner):
@@ -108,7 +108,7 @@ class OpensAgain(MemoryStore):
 
 class RenewsForAnybody(MemoryStore):
     """
-    Renews the lease for any name.
+    Renews a lease even if the given name is not its owner.
     """
 
     def renew(self, owner):
@@ -174,7 +174,7 @@ class GivesIdsOfTheExpired(HeapWheel):
 
     def insert(self, deadline, payload):
         """
-        Insert the entry under the id of an expired one, if there is one.
+        Insert the entry, under the id of an expired entry if there is one.
         """
         new = super().insert(deadline, payload)
         if not self._free:
@@ -213,7 +213,7 @@ class KeepsArrivals(HeapWheel):
 
 class CountsFromTheLast(SingleWheel):
     """
-    Limits deadlines to a span from the time of the last advance, even if an earlier advance had a later time.
+    Limits deadlines to a span from the time of the last advance, instead of the latest time of all advances.
     """
 
     def advance(self, now, limit=None):

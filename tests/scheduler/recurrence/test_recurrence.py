@@ -33,9 +33,9 @@ def test_interval_keeps_its_phase():
 )
 def test_following_a_late_run(misfire, expected):
     """
-    After a run that ended four minutes late, `once` and `skip` continue with a due time in the future.
+    After a run that ended four minutes late, the policies `once` and `skip` continue with a due time in the future.
 
-    `all` continues with the missed run.
+    The policy `all` continues with the missed run.
     """
     assert Recurrence(MINUTELY, misfire).following("k", NOON, NOON + 240_000, NOON + 240_000) == (expected, None)
 
@@ -73,7 +73,7 @@ def test_following_a_long_run(misfire, overlap, expected):
 @pytest.mark.parametrize("misfire", [Misfire.ONCE, Misfire.SKIP])
 def test_all_due_times_that_pass_during_a_run(misfire):
     """
-    With `all`, each due time that passes during a run gets its own run.
+    With the misfire policy `all`, each due time that passes during a run gets its own run.
 
     None of these runs counts as missed.
     """
@@ -102,9 +102,9 @@ def test_missed_due_times_are_not_overlap():
 
 def test_when_a_run_is_overtaken():
     """
-    Only `cancel` stops a run at the next due time.
+    Only the overlap policy `cancel` stops a run at the next due time.
 
-    A retry is stopped at the same time as the first attempt would have been stopped.
+    A retry of the run is stopped at the same due time.
     """
     series = Recurrence(MINUTELY, overlap=Overlap.CANCEL)
     assert series.overtaken_at("k", NOON, NOON) == NOON + 60_000
@@ -118,7 +118,7 @@ def test_when_a_run_is_overtaken():
 
 def test_missed_runs():
     """
-    Only `skip` omits a late run, and only if the run is later than the grace time.
+    Only the misfire policy `skip` omits a late run, and only if the run is later than the grace time.
     """
     assert not Recurrence(MINUTELY, Misfire.SKIP).is_missed(NOON, NOON + 60_000)
     assert Recurrence(MINUTELY, Misfire.SKIP).is_missed(NOON, NOON + 60_001)
@@ -127,7 +127,7 @@ def test_missed_runs():
 
 def test_the_grace():
     """
-    With `skip`, a run that is late by at most the grace time of its recurrence still takes place.
+    With the misfire policy `skip`, a run that is late by at most the grace time of its recurrence takes place.
     """
     patient = Recurrence(MINUTELY, Misfire.SKIP, grace_ms=3_600_000)
     assert not patient.is_missed(NOON, NOON + 3_600_000)
@@ -165,7 +165,7 @@ def test_max_runs():
 
 def test_all_continues_after_a_retried_run():
     """
-    With `all`, the run after a retried run is the first due time that passed during the retries.
+    With the misfire policy `all`, a retried run is followed by the first due time that passed during its retries.
     """
     series = Recurrence(MINUTELY, Misfire.ALL)
     postponed = series.postponed("k", NOON, NOON).postponed("k", NOON + 90_000, NOON + 90_000)
@@ -236,9 +236,9 @@ def test_the_length_of_a_run_that_is_tried_again():
 
 def test_a_clock_that_was_set():
     """
-    A clock step shifts the phase and the pending run of an interval.
+    If the clock is set, the phase and the pending run of an interval shift with it.
 
-    It does not shift a calendar rule or the end of a series.
+    A calendar rule and the end of a series do not shift.
     """
     assert Recurrence(MINUTELY, next_at=NOON).moved(7).next_at == NOON + 7
     series = Recurrence(MINUTELY, Misfire.ALL, until=NOON, run_at=NOON)
@@ -249,7 +249,7 @@ def test_a_clock_that_was_set():
 
 def test_runs_end_with_the_calendar():
     """
-    Runs after the year 9999, which no calendar can express, are omitted.
+    A forecast ends before the year 10000, which no `datetime` can represent.
     """
     century = Recurrence(Interval(100 * 365 * 86_400_000, NOON))
     runs = list(century.upcoming("k", NOON, 1000))
@@ -354,7 +354,7 @@ def test_no_misfire_brings_an_excluded_run_back(misfire):
     """
     An excluded instant never counts as missed.
 
-    After an outage, `all` begins with the first missed run that is not excluded.
+    After an outage, the misfire policy `all` begins with the first missed run that is not excluded.
     """
     recurrence = Recurrence(MINUTELY, misfire, exclude=berlin("2023-11-14/2023-11-20"))
     after = int(datetime(2023, 11, 20, 23, tzinfo=UTC).timestamp()) * 1000
@@ -372,9 +372,9 @@ def test_no_misfire_brings_an_excluded_run_back(misfire):
         (None, "* 0-59 0-23 * * SAT,SUN"),
     ],
 )
-def test_a_long_stretch_is_passed(line, exclude):
+def test_excluded_weekends_are_passed(line, exclude):
     """
-    A series that excludes weekends continues on Monday after its run on Friday, however the exclusion is written.
+    A series that excludes weekends continues on Monday after its run on Friday, whichever cron lines exclude them.
     """
     rule = Interval(300_000, NOON - 500_000) if line is None else Cron.parse(line, "Europe/Berlin")
     zone = ZoneInfo("Europe/Berlin")
@@ -390,9 +390,9 @@ ODD_AND_EVEN = ("*/2 * * 14-20 * *", "1-59/2 * * 14-20 * *")
 @pytest.mark.parametrize("exclude", [("* * * * *",), ("*/2 * * * *", "1-59/2 * * * *"), ODD_AND_EVEN])
 def test_a_search_that_finds_nothing(exclude):
     """
-    A search that finds no next run ends soon, and the series does not count as over.
+    If exclusions leave no run to find, the search for the next run soon gives up with an error.
 
-    A forecast lists the runs before the exclusions.
+    A forecast first lists the runs before the exclusions, and then raises this error.
     """
     recurrence = Recurrence(Interval(1_000, NOON), exclude=berlin(*exclude), overlap=Overlap.CANCEL)
     with pytest.raises(RecurrenceError, match="no run is found in 50 years, or too many stretches: exclude less"):
