@@ -34,7 +34,7 @@ Outcomes = dict[str, str]
 
 class Row(NamedTuple):
     """
-    A row of the table, with the counts of the last run on tickwheel's loop.
+    A row of the printed table, with the counts of the last run on tickwheel's loop.
 
     `differ` and `unsteady` compare this loop with asyncio's.
     """

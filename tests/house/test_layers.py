@@ -163,7 +163,7 @@ def is_allowed(importer: str, imported: str) -> bool:
 
 def test_every_package_has_a_layer(modules):
     """
-    Every module belongs to a package or module in the table.
+    Every module belongs to a package or module in the table of layers.
 
     So every import is checked.
     """
@@ -173,7 +173,7 @@ def test_every_package_has_a_layer(modules):
 
 def test_the_layers_are_those_of_architecture(root):
     """
-    ARCHITECTURE draws the same layers as the table.
+    ARCHITECTURE draws the same layers as the table of this test.
     """
     text = (root / "ARCHITECTURE.md").read_text("utf-8")
     lines = text.partition("\n## Layers\n")[2].split("```")[1].strip().splitlines()
@@ -305,7 +305,7 @@ def is_for_types(node: ast.stmt) -> bool:
 
 def test_one_library_one_module(modules):
     """
-    A third-party library is imported in only one module, or only in the package that the table allows.
+    A third-party library is imported in only one module, or only in the package that the table of this test allows.
     """
     users = defaultdict(set)
     for name, tree in modules.items():

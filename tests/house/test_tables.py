@@ -165,9 +165,9 @@ def test_a_step_that_fails_ends_ci_with_the_table(ci):
 
 def test_help_names_every_target(root):
     """
-    The most important targets come first.
+    `make help` lists the most important targets first.
 
-    Each target with a text is listed once.
+    Each target with a help text is listed once.
     """
     command = ["make", "--no-print-directory", "help"]
     lines = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()

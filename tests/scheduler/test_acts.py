@@ -15,7 +15,7 @@ from tickwheel.scheduler import HistoryOptions, SchedulerOptions, SetRequest
 
 def outcomes(scheduler, key):
     """
-    Return the outcomes of *key*, the oldest first.
+    Return the recorded outcomes of the job *key*, the oldest first.
     """
     return [record.outcome for record in reversed(scheduler.history(key))]
 

@@ -127,7 +127,7 @@ def test_a_part_at_a_time(scheduler):
     """
     If a range has more runs than the limit, the cursor in the answer continues the backfill.
 
-    All runs are set even if they do not fit into one commit.
+    Each run of the range becomes a job, even if the jobs do not fit into one commit.
     """
     since, found = NOON - 20 * DAY, []
     while since is not None:

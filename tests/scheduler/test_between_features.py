@@ -178,7 +178,7 @@ def test_another_rule_for_a_run_that_is_snoozed(scheduler, clock, runs):
     """
     A run that is snoozed past its expiry is omitted.
 
-    If the rule was changed in the meantime, the next run still gets its full time to expiry.
+    If the rule is changed while the run is snoozed, the next run still gets its full time to expiry.
     """
     runs.ends.append(Snooze(400))
     scheduler.set("k", every=3_600, expires=300, handler="h")

@@ -85,7 +85,7 @@ def test_cancel(client):
 
 def test_move_by_a_shift(client):
     """
-    All jobs move by the same length of time.
+    A bulk move shifts the due times of all matching jobs by the same length of time.
 
     The length may be negative, but no job moves into the past.
     """
@@ -250,7 +250,7 @@ def test_values_that_are_refused(client, verb, fields, said):
 
 def test_an_instant_of_zero_is_a_bound(client):
     """
-    A bound of 0 (the epoch) is valid. With this bound the filter matches no job, not all jobs.
+    The bounds of a filter may be 0 (the epoch). A filter for jobs that are due until then matches no job, not all jobs.
     """
     fill(client, 2)
     assert client.bulk("cancel", due_until=0).matched == 0
@@ -364,9 +364,9 @@ def test_many_by_key_are_asked_to_stop(scheduler_that_holds, until, count):
 
 def test_the_order_of_many_answers(tmp_path, make, record):
     """
-    The answers have the order of the requests.
+    The answers to a cancel of many jobs have the order of the given keys.
 
-    In the test one write waits for another owner while later writes are committed.
+    In the test, the cancel of one job waits for the job's owner while the cancels of later keys are committed.
     """
     url, gate = f"sqlite:///{tmp_path / 'jobs.db'}", threading.Event()
     owner = make(url, options=SchedulerOptions(workers=1))

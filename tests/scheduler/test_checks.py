@@ -406,7 +406,7 @@ def test_bad_generations(generation):
 
 def test_traces():
     """
-    A valid trace is a W3C traceparent.
+    The trace of a job must be a W3C traceparent.
     """
     trace = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
     assert checks.check_trace(trace) == trace

@@ -277,7 +277,7 @@ def test_names(client):
     """
     A manifest may have any name of valid length.
 
-    A list can be filtered by exactly that name.
+    A list of jobs can be filtered by exactly that name.
     """
     names = ["m", "m/2", "..", "a b?c#d%41", "é" * 127, "x" * 255, "'; --", "M"]
     for number, name in enumerate(names):

@@ -125,7 +125,7 @@ def every(zone, **more):
 
 def waits(scheduler, key):
     """
-    Wait until the job is marked as unroutable, and return True.
+    Wait until the job *key* is marked as unroutable, and return True.
     """
     job = scheduler.get(key)
     return job is not None and job.lacks_handler

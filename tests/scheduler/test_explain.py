@@ -1,7 +1,7 @@
 """
 The debug log, and `explain`.
 
-`explain` gives the reason why a job has not run yet, with the job's lane, figures and a remedy.
+`explain` gives the reason why a job has not run yet, the figures of the job's lane, and a remedy.
 """
 
 from __future__ import annotations
@@ -358,7 +358,7 @@ def test_from_another_process(file_url, make, go_on, until):
 
 def test_asynchronously():
     """
-    `AsyncScheduler` returns the same explanation.
+    `AsyncScheduler.explain` returns the same explanation as `Scheduler.explain`.
     """
 
     async def ask():

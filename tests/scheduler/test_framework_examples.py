@@ -54,7 +54,7 @@ def run(*arguments, folder):
 @pytest.mark.filterwarnings("ignore:Using `httpx` with")  # Starlette is moving to another client
 def test_fastapi(load, until):
     """
-    The example cancels an order that is not paid in time.
+    The FastAPI example cancels an order that is not paid in time.
 
     It keeps a paid order, and refuses a late payment.
     """

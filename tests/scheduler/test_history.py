@@ -111,7 +111,7 @@ def test_the_last_note_is_kept(scheduler, events):
 
 def test_everything_by_option(url, make, events):
     """
-    With the option "all", each success and each snooze is recorded, too.
+    With the history option "all", each success and each snooze is recorded, too.
     """
     scheduler = make(url, options=ALL).start()
     told = events(scheduler)

@@ -28,7 +28,7 @@ LANES = 10
 
 
 FEW = 40
-"""Maximum number of staged jobs, smaller than STAGED_MAX, for schedulers that run their jobs one after another."""
+"""Maximum number of staged jobs for a scheduler that runs its jobs one after another. It is smaller than STAGED_MAX."""
 
 
 def options(staged_max=STAGED_MAX):
@@ -104,7 +104,7 @@ KINDS = [*REASONS, "paused", "unknown"]
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
 def test_beside_a_crowd(url, make, record, go_on, until, kind, is_before):  # noqa: PLR0917  fixtures
     """
-    Jobs of all other lanes run, whatever blocks the crowded lane, and however many jobs it has.
+    If a lane has more due jobs than fit into memory, jobs of all other lanes run, whatever blocks the crowded lane.
     """
     scheduler = make(url, options=options())
     crowd(scheduler, kind, go_on, type(record)())
@@ -198,7 +198,7 @@ class Hanging:
         pass
 
 
-def still(scheduler, target, go_on):
+def stuck(scheduler, target, go_on):
     """
     Return one due job for each of many lanes.
 
@@ -225,7 +225,7 @@ def test_beside_many_stuck_lanes(  # noqa: PLR0917  fixtures
     monkeypatch.setattr(_lanes, "_QUICK_MS", 1_000_000)  # so that slow attempts on a busy machine do not count as stuck
     targets = {"threads": Hanging(go_on, is_async=False), "loop": Hanging(go_on, is_async=True)}
     scheduler = make(url, options=options(), targets=targets)
-    many, jobs = still(scheduler, target, go_on), healthy(scheduler, record)
+    many, jobs = stuck(scheduler, target, go_on), healthy(scheduler, record)
     if is_before and target != "handler":  # nothing was known about these lanes
         scheduler.set_many(many)
         scheduler.set_many(jobs)
@@ -244,12 +244,12 @@ def test_a_worker_for_one_of_many_queues(url, make, record, until, monkeypatch, 
     """
     A worker gets the jobs of its queue in order, although many other queues are full.
 
-    For each worker the scheduler reads the rows of the other queues only about once.
+    For each worker, the scheduler reads the rows of the other queues only about once.
     """
     monkeypatch.setattr(_prefetch, "_SCANNED", 1)
     store, scans = make_store(url), []
     scheduler, others = make(store, options=options()), {f"{lane}/{n}": lane for lane in "ab" for n in range(9)}
-    requests = [*still(scheduler, "pull", None), *healthy(scheduler, record)]
+    requests = [*stuck(scheduler, "pull", None), *healthy(scheduler, record)]
     requests += [SetRequest(key, delay=0, target="pull", handler=lane) for key, lane in others.items()]
     if not is_before:
         scheduler.start()

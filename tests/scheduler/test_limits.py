@@ -181,7 +181,7 @@ def test_the_rate_of_a_target(url, make, events, handlers):
 
 def test_rates_of_receivers_are_separate_and_forgotten(make, events, engines):
     """
-    The rate limit of one address delays no other address.
+    The rate limit of one address delays no job for another address.
 
     The number of remembered addresses is bounded.
     """
@@ -251,7 +251,7 @@ def test_bad_limits(scheduler, name, value):
 
 def test_order_within_a_key(scheduler, record):
     """
-    If a key is set repeatedly while its job runs, its jobs never run at the same time, and the last one runs last.
+    If a job is set again and again while it runs, its generations run one at a time, and the last one runs last.
     """
     crowd = Crowd()
 
@@ -271,7 +271,7 @@ def test_order_within_a_key(scheduler, record):
 
 def test_a_busy_key_delays_no_other(scheduler, record, until):
     """
-    While a key waits for its running job, jobs of other keys fire.
+    While a job waits because an earlier generation of its key runs, jobs of other keys fire.
     """
     go_on = threading.Event()
     scheduler.handler("slow")(lambda _: go_on.wait(300))

@@ -21,7 +21,7 @@ from tickwheel.stores.sqlite._batch import shelf_of
 from tickwheel.stores.sqlite._queries import SQL
 
 WAIT_S = 5.0
-"""Maximum delay in seconds that the promise allows."""
+"""Maximum delay, in seconds, that the promise allows for a job without a notification."""
 
 
 class Silent(MemoryStore):

@@ -44,7 +44,7 @@ def versions(runs):
     return task(name="shop.cancel")(old), task(name="shop.cancel")(new)
 
 
-def is_aside(scheduler, key):
+def is_unroutable(scheduler, key):
     """
     Return True if the job is marked as unroutable.
     """
@@ -79,7 +79,7 @@ def test_a_payload_that_does_not_fit(make, until, caplog, payload, reason):
         for key in ("a", "b"):
             scheduler.set(key, handler="shop.cancel", payload=payload, delay=0)
         scheduler.set("good", old.of(1), delay=0)
-        until(lambda: runs and is_aside(scheduler, "a") and is_aside(scheduler, "b"))
+        until(lambda: runs and is_unroutable(scheduler, "a") and is_unroutable(scheduler, "b"))
     job = scheduler.get("a")
     assert (job.state, job.attempt) == ("pending", 0)
     assert reason in job.error
@@ -103,7 +103,7 @@ def test_a_recurring_job_waits_too(make, until):
     scheduler.register(old)
     scheduler.start()
     scheduler.set("k", handler="shop.cancel", payload={}, every=60, delay=0, max_runs=1)
-    until(lambda: is_aside(scheduler, "k"))
+    until(lambda: is_unroutable(scheduler, "k"))
     scheduler.set("k", old.of(5), every=60, delay=0, max_runs=1)
     until(lambda: runs == [("old", 5)])
 
@@ -111,7 +111,7 @@ def test_a_recurring_job_waits_too(make, until):
 @pytest.mark.parametrize("first", ["old", "new"])
 def test_each_version_runs_its_own_jobs(make, url, until, first):
     """
-    An owner makes no attempt with a payload that does not fit, and leaves the job to the next owner.
+    An owner makes no attempt with a payload that does not fit its task, and leaves the job to the next owner.
     """
     runs = []
     old, new = versions(runs)
@@ -128,7 +128,7 @@ def test_each_version_runs_its_own_jobs(make, url, until, first):
         other = "new" if mine is old else "old"
         until(lambda: sorted(number for each, number in runs if each == kind) == [0, 1, 2])  # noqa: B023  used at once
         if mine is order[0]:
-            until(lambda: all(is_aside(scheduler, f"{other}/{number}") for number in range(3)))  # noqa: B023  as above
+            until(lambda: all(is_unroutable(scheduler, f"{other}/{number}") for number in range(3)))  # noqa: B023  as above
             assert not any(each == other for each, _ in runs)
             assert scheduler.get(f"{other}/0").attempt == 0
             if url == "memory://":
@@ -151,10 +151,10 @@ def test_many_payloads_of_a_handler_that_do_not_fit(make, until, monkeypatch):
     scheduler.start()
     for number in range(6):
         scheduler.set(f"k{number}", handler="shop.cancel", payload={}, delay=0)
-    until(lambda: all(is_aside(scheduler, f"k{number}") for number in range(6)))
+    until(lambda: all(is_unroutable(scheduler, f"k{number}") for number in range(6)))
     scheduler.set("good", old.of(1), delay=0)
     until(lambda: runs == [("old", 1)])
-    assert all(is_aside(scheduler, f"k{number}") for number in range(6))
+    assert all(is_unroutable(scheduler, f"k{number}") for number in range(6))
 
 
 def test_a_misfit_is_not_claimed_repeatedly(make, until):
@@ -167,7 +167,7 @@ def test_a_misfit_is_not_claimed_repeatedly(make, until):
     scheduler.register(old)
     scheduler.start()
     scheduler.set("k", handler="shop.cancel", payload={}, delay=0)
-    until(lambda: is_aside(scheduler, "k"))
+    until(lambda: is_unroutable(scheduler, "k"))
     before = scheduler.stats()["commit"]["writes"]
     for number in range(20):
         scheduler.handler(f"another {number}")(print)  # each registration makes the node check the unroutable jobs
@@ -208,5 +208,5 @@ def test_an_annotation_that_comes_too_late(make, until):
     with pytest.raises(InvalidJobError, match="Nowhere"):
         task(name="other")(broken).of(3)
     scheduler.set("k", handler="broken", payload={"number": 1}, delay=0)
-    until(lambda: is_aside(scheduler, "k"))
+    until(lambda: is_unroutable(scheduler, "k"))
     assert "Nowhere" in scheduler.get("k").error

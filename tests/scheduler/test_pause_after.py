@@ -101,7 +101,7 @@ def test_paused_with_its_reason(world_of):
 
 def test_a_success_restarts_the_count(world_of):
     """
-    A series is paused only if its failed runs follow each other without a success.
+    A series is paused only after failed runs in a row, without a success between them.
 
     A snooze between two failures does not restart the count.
     """
@@ -184,7 +184,7 @@ def test_refused(world_of, value):
 
 def test_the_last_success(world_of):
     """
-    The time of the last success survives failures, and setting or changing the job.
+    The time of a series' last success is kept when a run fails, and when the job is set again or changed.
 
     A new series has no such time.
     """

@@ -90,7 +90,7 @@ def long_named():
 )
 def test_place_of(function, expected):
     """
-    The line is the innermost line in the user's own code.
+    The line that is stored for an error is the innermost line of the user's own code.
 
     Lines in tickwheel or in a library do not count.
     """

@@ -247,7 +247,7 @@ def test_the_first_outcome_counts():
 
 def test_no_room():
     """
-    If more entries are claimed than the limit allows, the rest stay staged, in order.
+    If more entries are to be claimed than the limit allows, the rest stay staged, in order.
     """
     table = StagedJobs(Runtime())
     entries = stage(table, *(job(f"k{n}", n) for n in range(5)))

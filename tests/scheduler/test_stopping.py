@@ -47,7 +47,7 @@ def test_with(make, url):
 
 def test_stop_leaves_pending_jobs(make, file_url, record):
     """
-    After a stop, near and far jobs stay in the store, and none of them is claimed.
+    If a scheduler is stopped while many jobs become due, the jobs that have not fired stay in the store, unclaimed.
 
     They fire after the next start.
     """

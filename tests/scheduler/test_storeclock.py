@@ -110,7 +110,7 @@ def test_a_deadline_is_not_before_its_instant():
 
 def test_a_thread_that_is_held_up_gets_no_late_deadline():
     """
-    If the thread is held up between its readings of two clocks, the computed deadline is still not too late.
+    If a thread is held up while it reads two clocks one after another, the deadline that it computes is not too late.
     """
     clock = ManualClock()
     told = StoreClock(Runtime(clock=clock))

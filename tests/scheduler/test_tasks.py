@@ -369,7 +369,7 @@ def test_the_policy_comes_with_the_call():
 
 def test_a_declaration_has_calls(inline):
     """
-    A schedule of a manifest can be given as a call of a task, like a job that is set.
+    A schedule of a manifest can be given as a call of a task, in the same way as a job.
 
     Declaring the schedule again leaves it unchanged.
     """

@@ -90,7 +90,7 @@ class Tripping(MemoryStore):
 @pytest.mark.parametrize("call", ["acquire", "renew", "due", "look", "wait_for_change", "withdrawal_requests"])
 def test_the_scheduler_continues(make, record, caplog, call):
     """
-    If any call of the store fails twice, jobs that were set at that time, and later jobs, still fire.
+    If any call of the store fails twice, jobs that are set during the failures, and later jobs, still fire.
 
     The log has the traceback.
     """

@@ -218,7 +218,7 @@ def test_move_and_cancel(client):
 
 def test_many(client):
     """
-    Many jobs are set at once, and the answers have their order.
+    Many jobs are set in one call, and the answers are in the order of the requests.
 
     If one request is invalid, no job is set.
     """
@@ -367,7 +367,7 @@ def test_bad_values(refusing, fields, error, said):
 @pytest.mark.parametrize(("limit", "state"), [(0, None), (1001, None), (True, "gone")])
 def test_bad_listing(client, limit, state):
     """
-    The arguments of a page are refused if they ask for no jobs, for too many jobs, or for an unknown state.
+    A list is refused if it is asked for no jobs, for too many jobs, or for jobs in an unknown state.
     """
     with pytest.raises(InvalidJobError):
         client.list(limit=limit, state=state)

@@ -151,9 +151,9 @@ class RedisCluster:
 
     def fail_over(self, *, is_replicated=False):
         """
-        Stop the master with the store.
+        Kill the master that holds the store. Its replica takes over.
 
-        If *is_replicated*, wait first until its replica has all data. The replica takes over.
+        If *is_replicated*, wait first until the replica has all data.
         """
         self.lost = self.holder()
         if is_replicated:
@@ -203,9 +203,9 @@ class RedisSentinels:
 
     def fail_over(self, *, is_replicated=False):
         """
-        Stop the primary.
+        Kill the primary. The sentinels promote its replica.
 
-        If *is_replicated*, wait first until its replica has all data. The sentinels promote the replica.
+        If *is_replicated*, wait first until the replica has all data.
         """
         if is_replicated:
             await_replicas(self.primary)

@@ -116,9 +116,9 @@ def test_advance_raises_an_assertion_error(async_scheduler):
 
 def test_assert_scheduled(scheduler, async_scheduler, manual_clock):
     """
-    `assert_scheduled` returns the job.
+    `assert_scheduled` returns the job that matches its arguments.
 
-    If there is no such job, it raises an error that lists the existing jobs.
+    If no job matches, it raises an error that lists the existing jobs.
     """
     for each in (scheduler, async_scheduler):
         each.register(note)

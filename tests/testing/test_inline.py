@@ -184,7 +184,7 @@ def test_a_run_is_not_asked_to_stop_for_the_next(scheduler, manual_clock):
 
 def test_an_async_handler_is_awaited(scheduler, manual_clock, seen):
     """
-    An async handler is awaited.
+    An inline scheduler awaits an async handler.
 
     This works even if a loop runs in the thread that moves the clock.
     """

@@ -1,5 +1,5 @@
 """
-Intervals, missed runs, jitter, and the stored text.
+Intervals, missed runs, jitter, and the text in which a recurrence is stored.
 """
 
 import itertools
@@ -18,7 +18,7 @@ MINUTELY = Interval(60_000, NOON)
 
 def test_interval_keeps_its_phase():
     """
-    However late a run ends, the next due time is a whole number of intervals after the first.
+    However late a run ends, the next due time is a whole number of intervals after the first due time.
     """
     assert MINUTELY.next(NOON) == NOON + 60_000
     assert MINUTELY.next(NOON + 59_999) == NOON + 60_000
@@ -293,7 +293,7 @@ def test_jitter_moves_each_run_alike():
 )
 def test_text(recurrence):
     """
-    The stored text is parsed to the same recurrence.
+    The stored text of a recurrence is parsed to an equal recurrence.
 
     The text does not depend on how the recurrence was built.
     """
