@@ -62,7 +62,7 @@ def test_timedeltas_of_the_loop():
 @pytest.mark.parametrize("bad", ["1", b"1", [1], datetime(2026, 1, 1)], ids=repr)  # noqa: DTZ001 - it is not a length
 def test_values_that_are_not_durations(make, bad):
     """
-    The error names the argument, its value, and the remedy.
+    If a value that is not a duration is passed, the error names the argument, its value, and the remedy.
     """
 
     async def main():

@@ -86,7 +86,9 @@ def test_the_inner_of_two_expires_alone(runner):
 
 def test_a_cancellation_from_outside_wins(runner):
     """
-    If the task was also cancelled from outside, it gets CancelledError, and `cancelling()` is correct.
+    If a task whose timeout expires was also cancelled from outside, it gets CancelledError.
+
+    `cancelling()` of the task is correct.
     """
 
     async def main():

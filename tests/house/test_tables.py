@@ -141,9 +141,9 @@ def ci(root, tmp_path):
 @pytest.mark.parametrize(("fails", "code", "last"), [("", 0, "== 3 passed in 1.00s =="), ("test", 2, "make: Error 1")])
 def test_ci_prints_the_seconds_of_each_step(ci, fails, code, last):
     """
-    The table of steps is printed once, directly above pytest's summary.
+    `.ci/run` prints the table of its steps once, directly above pytest's summary.
 
-    It is printed whether or not a test fails.
+    The table is printed whether or not a test fails.
     """
     found, lines = ci(fails)
     assert (found, lines[-1]) == (code, last)
@@ -153,9 +153,9 @@ def test_ci_prints_the_seconds_of_each_step(ci, fails, code, last):
 
 def test_a_step_that_fails_ends_ci_with_the_table(ci):
     """
-    After a failed step, later steps do not run.
+    If a step of `.ci/run` fails, later steps do not run.
 
-    The table is still printed.
+    The table of the steps is still printed.
     """
     found, lines = ci("types")
     assert found == 2

@@ -179,7 +179,7 @@ def test_the_current_run_is_not_backfilled(scheduler, clock, record, until):
 )
 def test_bad_input(scheduler, key, fields, problem):
     """
-    An invalid backfill raises an error with the value and the remedy.
+    For an invalid backfill, the error names the invalid value and the remedy.
 
     Nothing is set.
     """

@@ -74,7 +74,7 @@ def after(*waits_s, attempts=5):
 
 def due_in(scheduler, clock):
     """
-    Return the seconds until the job is due, and the seconds between its due time and its expiry.
+    Return the seconds until the job "k" is due, and the seconds between its due time and its expiry.
     """
     job = scheduler.get("k")
     length = None if job.expires_at is None else (job.expires_at - job.due_at) / 1_000

@@ -242,7 +242,7 @@ def test_payloads_of_other_programs(payload, field, has):
 )
 def test_values_that_are_refused(client, verb, fields, said):
     """
-    If a field does not fit the verb, the error names it, and no job is changed.
+    If a field of a bulk change does not fit its verb, the error names the field, and no job is changed.
     """
     with pytest.raises(InvalidJobError, match=said):
         client.bulk(verb, **fields)

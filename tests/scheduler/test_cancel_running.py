@@ -92,9 +92,9 @@ def test_thread(make, url, until):
 
 def test_pull(make, url, until):
     """
-    After the cancel, the pull worker of the job has no lease.
+    If a job is cancelled while a pull worker has it, the worker loses its lease of the job.
 
-    The worker can neither extend nor acknowledge the job.
+    The worker can then neither extend the lease nor acknowledge the job.
     """
     scheduler = make(url).start()
     scheduler.set("k", delay=0, target="pull", handler="q", retry=RETRY)
@@ -110,7 +110,7 @@ def test_pull(make, url, until):
 @pytest.mark.parametrize("result", [None, Snooze(0)])
 def test_an_attempt_that_ends_on_its_own(make, url, until, result):
     """
-    If the attempt succeeds in spite of the cancel, the attempt counts as a success.
+    If an attempt succeeds although its job was cancelled, the attempt counts as a success.
 
     After any other result there is no retry.
     """
@@ -133,7 +133,7 @@ def test_an_attempt_that_ends_on_its_own(make, url, until, result):
 
 def test_recurring(make, url, events):
     """
-    A recurring job is removed when its stopped run ends.
+    A cancel with `running=True` removes a running recurring job at once, and stops its run.
     """
     begun, ended = threading.Event(), threading.Event()
     scheduler = make(url).start()

@@ -186,9 +186,9 @@ def test_a_run_that_is_retried():
 
 def test_a_running_job(make, url, until):
     """
-    A running job is not changed or fired again.
+    A change of a running one-time job comes too late. A change of a running recurring job takes effect after the run.
 
-    The change of a recurring job takes effect after the run.
+    Neither change makes the job fire again.
     """
     begun, go_on = threading.Semaphore(0), threading.Event()
     scheduler = make(url)

@@ -312,7 +312,7 @@ def test_a_lost_answer_at_a_stop(start, store, record):
 
 def test_a_refused_commit(start, store, record, until, engines):
     """
-    If the store rejects the commit, the claimed jobs no longer count as running.
+    If the store rejects a commit that sets and claims jobs, these jobs do not count as running.
 
     After a transient error the commit is tried again.
     """
@@ -331,7 +331,7 @@ def test_a_refused_commit(start, store, record, until, engines):
 
 def test_an_error_after_the_commit(start, record, monkeypatch, engines):
     """
-    If code of tickwheel raises after the commit, the claimed jobs still fire once.
+    If code of tickwheel raises an error after the commit that sets and claims jobs, each of these jobs fires once.
     """
     scheduler = start(record)
 
@@ -422,7 +422,7 @@ scheduler.set_many([SetRequest(str(n), payload=n, delay=0.0, handler="h") for n 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is a POSIX signal")
 def test_killed_between_commit_and_start(make, record, tmp_path):
     """
-    A kill between the commit and the start loses no job.
+    If the process is killed between the commit that claims a job and the start of the job, the job is not lost.
 
     The claimed attempt is counted once.
     """

@@ -198,9 +198,9 @@ def test_a_retry_counts_elapsed_time(scheduler, clock, record, step, until):
 @pytest.mark.parametrize("step", STEPS)
 def test_many_far_jobs(scheduler, clock, step, until):
     """
-    Thousands of far jobs with a delay get new due times, page by page.
+    After a clock step, thousands of jobs with a delay get new due times, page by page.
 
-    Jobs with a fixed instant keep theirs, and no generation changes.
+    Jobs with a fixed instant keep their due times, and no generation changes.
     """
     count = 5_000
     requests = [SetRequest(f"k{n}", delay=HOUR + n, handler="h", payload=n) for n in range(count)]

@@ -222,7 +222,7 @@ def test_acknowledgements_take_along_the_next_few_claims(make_armer, begun, now_
 
 def test_the_slot_of_claims_that_were_taken_along(make_armer, begun):
     """
-    If the claims of a slot join a commit of acknowledgements, the timer of the slot is cancelled.
+    If the claims of a time slot join a commit of acknowledgements, the timer of the slot is cancelled.
 
     If the timer still fires, it claims only jobs that entered the slot later.
     """
@@ -300,7 +300,7 @@ class WatchedBatcher(AckBatcher):
 
 def test_no_acknowledgement_is_left_behind(make_resources):
     """
-    An acknowledgement that is added just after a thread found nothing more to post is posted by that thread.
+    If an acknowledgement is added just after a thread found nothing more to post, this thread still posts it.
     """
     posted = []
     batcher = WatchedBatcher(make_resources(1), lambda batch: posted.append([each.number for each in batch]))

@@ -30,7 +30,7 @@ def test_values_beyond_the_first_and_last_step():
 
 def test_before_the_first_firing():
     """
-    Before the first firing every figure is zero.
+    Before the first firing, every figure of the lateness is zero.
     """
     assert Distribution().figures() == {
         "count": 0,

@@ -372,9 +372,9 @@ def test_asynchronously():
 
 def test_many_lanes(make, until):
     """
-    At most 50 lanes are listed.
+    `stats` lists at most 50 lanes, and first the lanes with waiting jobs.
 
-    Lanes with waiting jobs come first. The figures of the lanes that are not listed are added up.
+    The figures of the lanes that are not listed are added up.
     """
     scheduler = make("memory://").start()
     scheduler.handler("slow", rate=0.01)(print)

@@ -1,5 +1,5 @@
 """
-Forecasts: the next jobs, and the number of jobs in each step of the future.
+Forecasts: the next jobs, and the number of jobs that become due in each step of time.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def test_sqlalchemy_on_postgres(postgres_url, tmp_path):
 
 def test_pytest():
     """
-    The example's own tests pass under pytest.
+    The tests of the pytest example pass under pytest.
 
     pytest finds the fixtures through the plugin's entry point.
     """

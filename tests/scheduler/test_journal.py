@@ -52,7 +52,7 @@ class Shared(MemoryStore):
 
 def acts(scheduler):
     """
-    Return the outcome, key and note of each record, the oldest first.
+    Return the outcome, key and note of each record in the log of acts, the oldest first.
     """
     return [(each.outcome, each.key, each.note) for each in reversed(scheduler.acts(0))]
 

@@ -74,7 +74,7 @@ def test_concurrency(scheduler, record, until, limit):
 
 def test_concurrency_of_coroutines(scheduler, record):
     """
-    The limit holds for async handlers too.
+    The concurrency limit of a handler also holds for async handlers.
     """
     crowd = Crowd()
 

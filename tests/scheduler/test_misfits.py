@@ -93,9 +93,9 @@ def test_a_payload_that_does_not_fit(make, until, caplog, payload, reason):
 
 def test_a_recurring_job_waits_too(make, until):
     """
-    A recurring job whose payload does not fit keeps its due time.
+    A recurring job whose payload does not fit its task keeps its due time.
 
-    It runs once the payload fits.
+    It runs as soon as a task accepts the payload.
     """
     runs = []
     scheduler = make("memory://")

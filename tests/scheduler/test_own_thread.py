@@ -78,7 +78,7 @@ def test_each_verb_writes_in_its_callers_thread(scheduler, verb):
 
 
 CALLS = {"set": 335, "move": 405, "cancel": 305}
-"""Maximum number of calls, of Python and of C, that a verb for one far job makes on SQLite."""
+"""Maximum number of calls, of Python and of C, that a verb makes on SQLite for one job that is due much later."""
 
 
 @pytest.mark.parametrize("scheduler", ["sqlite"], indirect=True)

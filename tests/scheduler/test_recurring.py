@@ -264,7 +264,7 @@ def test_all_makes_up_for_runs_that_a_failing_run_delayed(scheduler, clock, even
 @pytest.mark.parametrize(("misfire", "followed"), [("once", [180]), ("skip", [180]), ("all", [60, 120, 180])])
 def test_a_run_that_takes_longer_than_its_interval(scheduler, clock, events, misfire, followed):
     """
-    A series never runs twice at once.
+    Two runs of a series never take place at the same time.
 
     If a run takes longer than its interval, the misfire policy chooses the next run when the long run ends.
     """

@@ -1,5 +1,5 @@
 """
-A batch of due jobs gets the same places (permissions to run) as its jobs would get one by one.
+A batch of due jobs gets the same permissions to run as its jobs would get one by one.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def lanes_of(limits, running_max):
 )
 def test_a_batch_gets_the_places_of_its_jobs(limits, running_max, runs):
     """
-    If jobs reserve their places as a batch, the lanes admit the same jobs as if each job reserved its place alone.
+    If due jobs reserve permissions to run as a batch, the lanes admit the same jobs as if each job reserved alone.
 
-    The counts of the lanes are the same afterwards.
+    The lanes' counts of running jobs are the same afterwards.
     """
     together, alone = lanes_of(limits, running_max), lanes_of(limits, running_max)
     for handler, count in runs:
@@ -65,7 +65,7 @@ def test_a_batch_gets_the_places_of_its_jobs(limits, running_max, runs):
 @given(st.lists(st.text("abc", max_size=2)), st.lists(st.text("abc", max_size=2)))
 def test_a_key_is_reserved_by_one_batch(keys, others):
     """
-    A key that one batch has reserved cannot be reserved by another batch until the first one is cancelled.
+    If one batch has reserved a key, another batch cannot reserve it until the first batch is cancelled.
     """
     table = StagedJobs(Runtime())
     assert all(table.reserve(keys))

@@ -76,7 +76,7 @@ def test_shared_fields_are_validated_once():
 @pytest.mark.parametrize("wrong", [{"payload": 1, "keep_payload": True}, {"until": 5}, {"mode": "restart"}])
 def test_a_later_wrong_request_is_refused(wrong):
     """
-    A wrong field is refused at any place in the batch.
+    If any request of a batch has a wrong field, the batch is refused.
     """
     with pytest.raises(InvalidJobError):
         writes_of([SetRequest("a", delay=1, handler="h"), SetRequest("b", delay=1, handler="h", **wrong)])

@@ -30,7 +30,7 @@ def job(key="k", generation=1, due_at=1000):
 
 def counted_job(entry):
     """
-    Return the job of *entry* as the store returns it once the attempt has been counted.
+    Return the job of *entry* as the store returns it after the attempt was counted.
     """
     return replace(entry.job, state=State.RUNNING, attempt=entry.attempt)
 
@@ -202,7 +202,7 @@ def test_a_move_after_loading():
 
 def test_a_new_generation_waits_for_the_old_one():
     """
-    A new generation waits while the old generation runs.
+    A new generation of a job waits while the old generation runs.
 
     Each generation ends separately.
     """
@@ -440,7 +440,7 @@ def test_room_again():
 @pytest.mark.parametrize("is_news", [True, False])
 def test_an_older_entry_of_a_refused_job(is_news):
     """
-    If there is no room for a newer generation, the older entry of the job is removed.
+    If the table has no room for a newer generation of a job, the job's older entry is removed.
 
     The older generation is no longer pending.
     """
@@ -490,9 +490,7 @@ def test_threads_stage_at_once():
 @pytest.mark.parametrize("seed", range(10))
 def test_a_new_lane_finds_room(seed):
     """
-    Many lanes stage, claim, replace and drop jobs in the table, at random.
-
-    A new lane still finds room.
+    While many lanes stage, claim, replace and drop jobs at random, the table still has room for a new lane.
     """
     dice = random.Random(seed)
     table, entries = small_table(dice.randrange(20, 300)), []

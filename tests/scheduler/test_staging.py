@@ -102,7 +102,7 @@ def test_more_jobs_than_room(url, make, record, engines):
 
 def test_set_while_full(url, make, record):
     """
-    Jobs that are set while there is no room stay in the store, and fire later.
+    Jobs that are set while the memory for staged jobs is full stay in the store, and fire later.
     """
     scheduler = make(url, options=SchedulerOptions(staged_max=10, running_max=5)).start()
     scheduler.handler("h")(record)

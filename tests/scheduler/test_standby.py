@@ -63,9 +63,9 @@ def words(path):
 
 def test_the_next_one_follows(make, file_url, record):
     """
-    The second scheduler is a client while the first scheduler runs.
+    If two schedulers are started on one file, the second one is a client while the first one runs.
 
-    It fires after the first has stopped.
+    The second one fires after the first one has stopped.
     """
     first, second = make(file_url), make(file_url)
     for scheduler, name in ((first, "first"), (second, "second")):

@@ -367,9 +367,9 @@ def slewed_pair(make, rate):
 @pytest.mark.parametrize("rate", [0.9001, 0.95, 0.9995, 1.0, 1.0005, 1.0999])
 def test_no_delay_is_early_at_any_rate(make, verb, rate):
     """
-    With samples of any age and any rates, the delay of a job is never too short.
+    No delay is too short, even if the samples of the store's clock are old and the clocks have wrong rates.
 
-    It is at most a few ms too long.
+    A delay is at most a few ms too long.
     """
     clock, store, client = slewed_pair(make, rate)
     for number, age_s in enumerate(AGES_S):

@@ -12,7 +12,7 @@ from tickwheel.host.runtime import Runtime
 
 def test_a_timer_that_fires_while_it_is_set_is_set_again():
     """
-    If a timeout is so short that its timer fires before `start` returns, later timeouts still work.
+    If a timeout is so short that its timer fires while the timer is being set, later timeouts still work.
     """
     set_for = []
 

@@ -238,7 +238,7 @@ def test_many_of_the_other_verbs(client):
     """
     Many jobs are moved or cancelled in one call.
 
-    The answers are in order, even with unknown keys.
+    The answers are in the order of the keys, even with unknown keys.
     """
     client.set_many([SetRequest(f"k{n}", delay=HOUR, handler="h") for n in range(5)])
     keys = ["k3", "none", "k1"]

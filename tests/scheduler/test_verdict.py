@@ -254,7 +254,7 @@ def test_long_errors_are_cut():
 
 def test_expiry():
     """
-    A one-time job is omitted once it has expired.
+    A one-time job that has expired is omitted.
 
     A recurring job continues with its next run.
     """
@@ -266,7 +266,7 @@ def test_expiry():
 
 def test_skipped_runs():
     """
-    With `skip`, a run that is more than a minute late is omitted.
+    With the misfire policy `skip`, a run that is more than a minute late is omitted.
     """
     skipping = Recurrence(Interval(60_000, NOW), Misfire.SKIP).to_text()
     assert judge_expired(job(0, skipping), 7, NOW + 60_000) is None
@@ -307,6 +307,6 @@ def test_poison():
 
 def test_an_attempt_that_did_not_start():
     """
-    An attempt that did not start does not count, and the due time stays.
+    An attempt that did not start does not count, and the due time of its job stays the same.
     """
     assert facts(given_back(job(1), 7)) == (Ending.GIVEN_BACK, Settled.AGAIN, 1, NOW, None)

@@ -108,9 +108,9 @@ def test_no_thread_before_work(work):
 
 def test_a_slow_item_delays_no_other(work):
     """
-    While some items block, other items run.
+    While some jobs block their workers, the other workers run jobs.
 
-    If all workers are blocked, the other items wait.
+    If all workers are blocked, the remaining jobs wait.
     """
     go_on = threading.Event()
     work.put([lambda: go_on.wait(300)] * 3 + [lambda: None] * 100)
@@ -167,7 +167,7 @@ def test_order_of_one(work):
 @pytest.mark.parametrize("seed", range(3))
 def test_nothing_is_lost(work, seed):
     """
-    If many threads put items while workers start and end, each item runs once.
+    If many threads put items into the queue while workers start and end, each item runs once.
     """
     counted = []
 

@@ -17,7 +17,7 @@ class LongOutage:
     @pytest.mark.slow
     def test_long_outage(self):
         """
-        No attempt is used, and no message arrives twice.
+        During the outage no attempt is used, and no message arrives twice.
 
         All messages have arrived soon after the receiver is reachable again.
         """

@@ -89,7 +89,8 @@ class PatroniGroup:
         """
         Kill the leader while commits wait for the other node. Wait until the other node leads.
 
-        The other node receives no more writes of the leader. So a write that was acknowledged without it is lost.
+        The other node receives no more writes of the leader. So a write that was acknowledged without that node is
+        lost.
         """
         leader, standby = self.await_standby()
         ((receiver,),) = self._execute(standby, "SELECT pid FROM pg_stat_wal_receiver")
