@@ -250,7 +250,7 @@ def test_values_that_are_refused(client, verb, fields, said):
 
 def test_an_instant_of_zero_is_a_bound(client):
     """
-    The bounds of a filter may be 0 (the epoch). A filter for jobs that are due until then matches no job, not all jobs.
+    A bound of a filter may be 0 (the epoch). A filter for jobs that are due until 0 matches no job, not all jobs.
     """
     fill(client, 2)
     assert client.bulk("cancel", due_until=0).matched == 0

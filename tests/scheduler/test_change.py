@@ -186,9 +186,9 @@ def test_a_run_that_is_retried():
 
 def test_a_running_job(make, url, until):
     """
-    A change of a running one-time job comes too late. A change of a running recurring job takes effect after the run.
+    A change of a running one-time job is refused, because it comes too late.
 
-    Neither change makes the job fire again.
+    A change of a running recurring job takes effect after the run. Neither change makes the job fire again.
     """
     begun, go_on = threading.Semaphore(0), threading.Event()
     scheduler = make(url)

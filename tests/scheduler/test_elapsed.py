@@ -1,7 +1,7 @@
 """
-The owner remembers the clock step in which it wrote the due time of each job with a delay.
+For each job with a delay, the owner remembers the latest clock step before the job's due time was written.
 
-After a later clock step, these due times have to be corrected.
+After a later clock step, this due time has to be corrected.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ def test_a_job_with_an_unreadable_rule_waits(make, url, zone, cronsim, until, mi
     """
     A node does not claim a job whose rule it cannot read, but it runs other jobs.
 
-    The log names once what is missing: the zone, or the library for cron lines.
+    The log names the missing zone, or the missing library for cron lines, once.
     """
     library = zone if missing == "zone" else cronsim
     client, runs = make(url), []

@@ -116,7 +116,7 @@ def test_no_process_fires(url, make):
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
 def test_a_paused_scope(url, make, record, scope, is_before):
     """
-    If the handler or target of a job is paused, or all jobs are, the reason names the paused scope.
+    If a job waits because its handler, its target or everything is paused, the reason names the pause.
 
     This holds whether the job is due or not.
     """

@@ -1,5 +1,5 @@
 """
-The log of acts, which are callers' writes, bulk changes, and events of nodes.
+The log of acts (callers' writes, bulk changes, and events of nodes).
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def test_beside_a_crowd(url, make, record, go_on, until, kind, is_before):  # no
 @pytest.mark.parametrize("kind", ["hung", "rate", "paused"])
 def test_a_crowd_of_another_process(file_url, make, record, go_on, kind):
     """
-    If another process sets more jobs of a lane than fit into memory, its jobs of other lanes still run.
+    If another process sets more jobs of a lane than fit into memory, jobs of other lanes still run.
     """
     scheduler, client = make(file_url, options=options()), Scheduler(file_url)
     crowd(scheduler, kind, go_on, type(record)())
@@ -394,7 +394,7 @@ def test_the_next_owner_of_a_crowd(file_url, make, record, go_on):
 
 def test_many_queues_without_a_worker(make, until):
     """
-    If the number of queues without workers doubles, the lanes cost about twice as many calls, and not more.
+    If there are twice as many queues without workers, the code that manages lanes makes about twice as many calls.
 
     The test sets two jobs in each queue.
     """

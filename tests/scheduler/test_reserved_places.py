@@ -47,7 +47,7 @@ def lanes_of(limits, running_max):
 )
 def test_a_batch_gets_the_places_of_its_jobs(limits, running_max, runs):
     """
-    If due jobs reserve permissions to run as a batch, the lanes admit the same jobs as if each job reserved alone.
+    If a batch of due jobs reserves permissions to run, the lanes admit the same jobs as if each job reserved its own.
 
     The lanes' counts of running jobs are the same afterwards.
     """

@@ -82,7 +82,7 @@ def test_other_rules():
 @pytest.mark.parametrize("every", [lambda _: DAY, lambda start: DAY + start % 3 - 1])
 def test_a_program_that_starts_often(verb, every):
     """
-    However often a program starts and sets its interval again, the runs keep their phase.
+    However often a program starts and sets its recurring job again, the runs keep their phase.
 
     This holds even if the declared interval changes a little.
     """
@@ -105,7 +105,7 @@ def test_a_program_that_starts_often(verb, every):
 
 def test_max_runs_counts_from_the_first_set():
     """
-    A series with a limited number of runs makes exactly that number, however often the program sets it again.
+    A series with a limited number of runs makes exactly that number, however often a program sets it again.
 
     The limit may be changed.
     """

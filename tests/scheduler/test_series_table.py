@@ -67,7 +67,7 @@ class World:
 
     def set(self, fields):
         """
-        Set the series, or declare a manifest if the world declares. Record the outcome.
+        Set the series or, if `declares` is true, declare a manifest. Record the outcome.
 
         The manifest has the series, or is empty if *fields* is None.
         """
@@ -115,7 +115,7 @@ class World:
 @pytest.mark.parametrize(("section", "situation", "verb"), [(name, *cell) for name in TABLES for cell in table(name)])
 def test_each_cell(section, situation, verb):
     """
-    Setting or declaring a series in the row's situation has the outcome that the first word of the cell names.
+    Setting or declaring a series in the situation of a row has the outcome that the first word of the cell names.
 
     The call also has the effect that the other words of the cell describe.
     """
