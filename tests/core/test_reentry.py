@@ -82,7 +82,7 @@ RELEASES: dict[str, Action] = {
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_finalizer_may_do_anything(action: str, release: str) -> None:
     """
-    The `__del__` of a callback or argument may act on the engine.
+    The `__del__` of a callback or argument may call the engine.
 
     The engine stays intact.
     """
@@ -105,7 +105,7 @@ def test_a_finalizer_may_do_anything(action: str, release: str) -> None:
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_weak_reference_may_do_anything(action: str) -> None:
     """
-    The callback of a weak reference to a timer's callback may act on the engine.
+    The callback of a weak reference to a timer's callback may call the engine.
 
     This callback runs when the timer is cancelled.
     """
@@ -131,7 +131,7 @@ def test_a_weak_reference_may_do_anything(action: str) -> None:
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_clock_may_do_anything(action: str) -> None:
     """
-    If a clock acts on the engine at each reading, the engine stays intact.
+    If a clock calls the engine at each reading, the engine stays intact.
     """
     acting = False
 
@@ -161,7 +161,7 @@ def test_a_clock_may_do_anything(action: str) -> None:
 @pytest.mark.parametrize("action", ACTIONS)
 def test_the_wake_may_do_anything(action: str) -> None:
     """
-    `on_earlier` may act on the engine that calls it.
+    `on_earlier` may call the engine that calls it.
     """
     engine = Engine(ManualClock())
     other = engine.call_later(5, nothing)

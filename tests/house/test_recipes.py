@@ -108,7 +108,7 @@ def test_every_target_is_tested_and_described(root, modules):
 
 def test_every_target_reads_its_own_urls(modules):
     """
-    Each module with a `URL_FORM` is in the table of schemes, under the scheme of its example.
+    Each module with a `URL_FORM` is in the table of URL schemes, under the scheme of its example URL.
     """
     having = {
         name.rpartition(".")[2]

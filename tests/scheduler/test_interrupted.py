@@ -117,7 +117,7 @@ def check_as_before(scheduler, file_url, record, check_gone, ours):
 @pytest.mark.parametrize("name", ["checkpointer", "leases", "prefetcher", "watcher"])
 def test_no_thread_to_start_with(scheduler, check_as_before, no_thread, name):
     """
-    A start that gets no thread leaves no trace, however often it is repeated.
+    If the system has no thread for a start, the start fails and leaves nothing behind, however often it is repeated.
     """
     no_thread(f"tickwheel-{name}")
     for _ in range(2):
@@ -133,7 +133,7 @@ def test_no_thread_to_start_with(scheduler, check_as_before, no_thread, name):
 @pytest.mark.parametrize("when", [BEFORE, AFTER])
 def test_ctrl_c_in_a_start(scheduler, check_as_before, fail, place, when):
     """
-    A start that is interrupted at any point leaves no trace.
+    If Ctrl-C interrupts a start at any point, the start leaves nothing behind.
     """
     fail(*place, when, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):

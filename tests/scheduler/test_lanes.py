@@ -144,7 +144,7 @@ def test_a_crowd_of_another_process(file_url, make, record, go_on, kind):
 @pytest.mark.parametrize("is_other", [False, True], ids=["here", "in another process"])
 def test_a_job_sooner_than_a_crowd(file_url, make, record, is_other):
     """
-    If memory is full of future jobs of a lane, a job of this lane that is due now still runs.
+    If a lane has more future jobs than fit into memory, a job of this lane that is due now still runs.
     """
     scheduler = make(file_url, options=replace(options(), horizon_s=3_600.0))
     scheduler.handler("crowd")(record)
@@ -158,7 +158,7 @@ def test_a_job_sooner_than_a_crowd(file_url, make, record, is_other):
 
 def test_some_crowds(url, make, record):
     """
-    Several crowded lanes together still leave room for other lanes.
+    Several lanes that have more jobs than fit into memory still leave memory for other lanes.
     """
     scheduler = make(url, options=options())
     for lane in range(3):
@@ -220,7 +220,7 @@ def test_beside_many_stuck_lanes(  # noqa: PLR0917  fixtures
     url, make, record, go_on, until, monkeypatch, target, is_before
 ):
     """
-    If many lanes have one stuck job each, they leave room for lanes of other targets and for lanes that make progress.
+    If many lanes have one stuck job each, they leave memory for other targets and for lanes that make progress.
     """
     monkeypatch.setattr(_lanes, "_QUICK_MS", 1_000_000)  # so that slow attempts on a busy machine do not count as stuck
     targets = {"threads": Hanging(go_on, is_async=False), "loop": Hanging(go_on, is_async=True)}
@@ -272,7 +272,7 @@ def test_a_worker_for_one_of_many_queues(url, make, record, until, monkeypatch, 
 
 def test_a_change_beside_a_long_scan(file_url, make, monkeypatch):
     """
-    While a long scan passes over a crowded lane, a job that another process sets does not wait for the end of the scan.
+    While a long scan reads a lane with very many jobs, a job that another process sets does not wait for its end.
     """
     monkeypatch.setattr(_prefetch, "_SCANNED", 1)
     store = make_store(file_url)
@@ -321,7 +321,7 @@ def test_events_of_a_crowd(make, record, events, go_on):
 
 def test_all_jobs_of_a_crowd_run(url, make, record, go_on):
     """
-    If an overfull lane makes progress, all its jobs run in order, even those that were set after it was full.
+    If a lane has more jobs than fit into memory, all of them run in order, even those that are set later.
     """
     scheduler = make(url, options=options(FEW))
     crowd(scheduler, "one at a time", go_on, record)
@@ -337,7 +337,7 @@ def test_all_jobs_of_a_crowd_run(url, make, record, go_on):
 
 def test_verbs_reach_a_crowd(url, make, record, go_on):
     """
-    Jobs of an overfull lane can be cancelled, moved to the front, set again and run now.
+    If a lane has more jobs than fit into memory, each of them can still be cancelled, moved, set again and run now.
     """
     scheduler = make(url, options=options(FEW))
     crowd(scheduler, "one at a time", go_on, record)
@@ -358,7 +358,7 @@ def test_verbs_reach_a_crowd(url, make, record, go_on):
 
 def test_a_paused_crowd_runs_after_the_resume(url, make, record):
     """
-    The jobs of a paused and overfull lane run after the resume.
+    If a paused lane has more jobs than fit into memory, all of them run after the resume.
     """
     scheduler = make(url, options=options())
     crowd(scheduler, "paused", None, record)
@@ -370,7 +370,7 @@ def test_a_paused_crowd_runs_after_the_resume(url, make, record):
 
 def test_the_next_owner_of_a_crowd(file_url, make, record, go_on):
     """
-    The next owner of a store with an overfull lane fires the jobs of other lanes, and in the end all jobs.
+    If a lane has more jobs than fit into memory, the next owner of the store still fires the jobs of all lanes.
     """
     first = make(file_url, options=options(FEW))
     crowd(first, "hung", go_on, record)

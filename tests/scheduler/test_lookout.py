@@ -70,9 +70,9 @@ class Counting(SqliteStore):
 @pytest.mark.parametrize("staged_max", [10_000, 200], ids=["in memory", "most in the store"])
 def test_an_idle_owner_reads_no_rows(make, tmp_path, record, until, staged_max):
     """
-    A sweep does not read again the rows of jobs that wait for a worker.
+    If the owner scans the store again, it does not read the rows of jobs that wait for a worker.
 
-    The sweep still finds a new job beside them.
+    It still finds a new job.
     """
     path = tmp_path / "jobs.db"
     store = Counting(path)

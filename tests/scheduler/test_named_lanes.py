@@ -25,7 +25,7 @@ def requests(names, count):
 @pytest.mark.parametrize("is_late", [False, True], ids=["before the start", "after it"])
 def test_handlers_of_a_lane(url, make, record, go_on, until, *, count, is_late):
     """
-    The handlers of a lane share the lane's concurrency and memory.
+    The handlers of a lane share the lane's concurrency limit and its part of memory.
 
     The handlers delay no other lane, and each of their jobs runs once.
     """

@@ -361,9 +361,9 @@ def test_a_due_job_beside_still_lanes_full_of_later_ones():
 
 def test_a_crowd_among_stuck_lanes():
     """
-    If one lane uses a large part of the table, only this lane counts as crowded.
+    If one lane uses a large part of the table, it counts separately from the stuck lanes of its target.
 
-    No other lane loses room.
+    Together, these lanes may use three quarters of the rest of the table.
     """
     table = small_table(1_000)
     table.stage(lane("h", 1_000), 7, is_news=False)

@@ -113,7 +113,7 @@ def test_set_while_full(url, make, record):
 @pytest.mark.parametrize("is_before", [True, False], ids=["before the start", "after it"])
 def test_a_refused_job_is_staged_later(url, make, clock, record, until, is_before):  # noqa: PLR0917  fixtures
     """
-    If a lane has no room for a job, the job is staged when other jobs of the lane have run.
+    If a lane has more jobs than may be staged, each further job is staged after other jobs of the lane have run.
 
     Each job runs once, at its due time or later.
     """
