@@ -80,7 +80,7 @@ class MigrationReport:
         finished: Number of moved jobs that an earlier migration had left unfinished.
         changed: Number of jobs that other callers changed during the move. These changes are kept.
         conflicts: Keys that exist in both stores. Their jobs stay where they are.
-        others: Keys of jobs that stay in the source: running, moving to a third store, or refused by it (step 1).
+        others: Keys of jobs that stay in the source: they run, move to a third store, or were not parked in step 1.
         late: Number of jobs that callers have set in the source since the last pass. Migrate again to move these.
         left: Number of jobs now in the source: `conflicts`, `others` and `late`.
         is_complete: True if every moved job is restored to the state that it had before the migration.
