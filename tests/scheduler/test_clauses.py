@@ -45,9 +45,9 @@ def scheduler(url):
         yield scheduler
 
 
-def test_2_a_due_job_fires_after_its_set(scheduler, record):
+def test_2_a_due_job_never_fires_inside_its_set(scheduler, record):
     """
-    A job that is already due when it is set fires after the caller got the answer, and never during the call.
+    A job that is already due when it is set fires in another thread, and not inside the call of `set`.
     """
     scheduler.handler("h")(lambda name: record((name, threading.get_ident())))
     scheduler.start()
