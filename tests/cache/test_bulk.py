@@ -41,7 +41,7 @@ def test_get_many_and_set_many():
 
 def test_bulk_forms_of_a_subclass():
     """
-    If a subclass overrides `__getitem__` and the like, the bulk methods call the overridden methods for every key.
+    If a subclass overrides methods such as `__getitem__`, the bulk methods call the overridden methods for each key.
     """
 
     class Lower(TTLCache):
@@ -114,7 +114,7 @@ def test_values_that_do_not_fit_are_returned():
 
 def test_single_and_bulk_loads_share():
     """
-    A bulk load waits for a key that a single load is loading, and loads only the other keys.
+    A bulk load waits for the keys that other callers are loading, and loads only the remaining keys.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()

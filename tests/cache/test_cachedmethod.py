@@ -112,7 +112,7 @@ def test_generators_and_bad_cache_functions_are_refused():
     """
     The decorator refuses generator functions.
 
-    It also refuses a function *cache* that takes no argument, or that does not return a cache of tickwheel.
+    It also refuses a *cache* function that takes no argument, or that does not return a cache of tickwheel.
     """
     with pytest.raises(TypeError, match="pass a function of the object that returns its cache"):
         cachedmethod(TTLCache(10, 60.0))

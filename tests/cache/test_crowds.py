@@ -1,5 +1,5 @@
 """
-Many keys with the same hash. A lookup compares the wanted key once with each of them, as in a dict.
+A cache with many keys that have the same hash. A look-up compares the wanted key once with each of them, as in a dict.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def test_inserting_many_keys_with_one_hash_ends(make):
     """
     Inserting n keys with one hash takes about n squared comparisons, as in a dict.
 
-    If it took more, the test would time out.
+    If it took many more comparisons, the test would time out.
     """
     cache = TTLCache(CROWD, 60.0)
     for n in range(CROWD):
@@ -64,7 +64,7 @@ def test_inserting_many_keys_with_one_hash_ends(make):
 
 def test_each_is_compared_once(cache):
     """
-    A lookup compares its key at most once with each key that has the same hash.
+    A lookup compares the wanted key at most once with each key that has the same hash.
     """
     compared = []
     key = Key("other", lambda: compared.append(1))

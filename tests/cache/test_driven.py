@@ -1,5 +1,5 @@
 """
-A wheel expires the entries of a cache that is not called, is shared by threads, or was copied by a fork.
+A cache with a wheel, which expires its entries even if no method of the cache is called.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def test_entries_expire_at_their_deadlines(clock):
 
 def test_an_earlier_deadline_moves_the_alarm(clock):
     """
-    If a new entry has the earliest deadline, it expires on time. An entry that is moved to a later deadline does, too.
+    If a new entry has the earliest deadline, it expires on time. So does an entry that is moved to a later deadline.
     """
     told = []
     cache = TTLCache(100, 50.0, clock=clock, on_expire=lambda key, *_: told.append(key))
@@ -120,7 +120,7 @@ def test_many_due_entries_are_removed_in_several_turns(clock):
 @pytest.mark.parametrize("make_wheel", [lambda: None, HeapWheel], ids=["native", "heap"])
 def test_due_again_before_the_call_has_ended(clock, make_wheel, monkeypatch):
     """
-    If a second entry is due before the worker that removes the first has finished, the second entry still expires.
+    If a second entry becomes due while a worker still removes the first entry, the second entry expires, too.
     """
 
     class Held(InlineExecutor):
@@ -271,7 +271,7 @@ def test_after_a_fork():
 @pytest.mark.needs("os.fork")
 def test_background_loads_after_a_fork(clock):
     """
-    In a forked child, a background load of the parent does not count towards the limit, and no caller waits for it.
+    In a forked child, background loads of the parent do not count towards the limit, and no caller waits for them.
     """
     cache = TTLCache(10, 10.0, timer=clock.monotonic, refresh=Refresh(stale_while_revalidate=60.0, loads_max=1))
     cache["a"] = 1

@@ -151,7 +151,7 @@ def test_expired_entries_make_room_first(clock):
 
 def test_a_ttl_of_zero_keeps_nothing(clock):
     """
-    With a ttl of 0 a value is not stored, and its key is removed.
+    If the ttl is 0, the value is not stored, and the key is removed.
     """
     cache = lazy(clock)
     cache["a"] = 1
@@ -200,7 +200,7 @@ def test_ttu_on_the_system_clock():
 )
 def test_timers_count_in_seconds(now, step):
     """
-    A timer may count seconds from any origin, in integers or floats.
+    The timer of a cache may count seconds from any origin, in integers or floats.
     """
     cache = TTLCache(10, 2 * step, timer=lambda: now)
     cache["a"] = 1
@@ -280,9 +280,9 @@ def test_a_life_that_is_too_long_for_the_unit_is_refused(number, power):
 
 def test_entries_keep_their_lives_when_the_timer_outgrows_its_range():
     """
-    When a timer of seconds has advanced by 36 years, the cache moves its time base.
+    After 36 years, a timer of seconds exceeds the range of a cache's time, and the cache counts from a later origin.
 
-    Lifetimes, order, endless entries, ages and iterators are unchanged.
+    This does not change lifetimes, order, endless entries, ages and iterators.
     """
     now, year = 0, 365 * 86_400
     cache = TTLCache(math.inf, 10 * year, timer=lambda: now, max_age=40 * year)
@@ -308,7 +308,7 @@ def test_entries_keep_their_lives_when_the_timer_outgrows_its_range():
 
 def test_a_key_that_compares_slowly_keeps_its_life():
     """
-    If a key's `__eq__` advances the timer so far that the time base moves, the deadline of the entry is still right.
+    If a key's `__eq__` advances the timer by many years during `set`, the deadline of the new entry is still right.
     """
     now, year = 0, 365 * 86_400
 
@@ -361,7 +361,7 @@ def test_the_timer_can_be_frozen():
 
 def test_long_uptime_and_long_lives(clock):
     """
-    Lifetimes of years and of nanoseconds end on time, although a float of that size resolves only microseconds.
+    Lifetimes of years and of nanoseconds end on time, even if the clock's time as a float resolves only microseconds.
     """
     cache = TTLCache(math.inf, 86_400.0 * 3650, clock=clock)
     cache["decade"] = 1

@@ -28,7 +28,8 @@ def things():
     """
     Return a list for weak references to the objects that a loader makes.
 
-    The garbage collector is off. So if such an object is in a reference cycle, its weak reference stays valid.
+    The garbage collector is off. So the weak reference to an object becomes invalid only if no reference cycle holds
+    it.
     """
     gc.disable()
     yield []

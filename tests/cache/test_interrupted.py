@@ -21,7 +21,7 @@ PATIENCE_S = 20.0
 
 class Zap(BaseException):
     """
-    An exception that is not an Exception, raised by a signal handler as Ctrl-C does.
+    An exception raised by a signal handler, as by Ctrl-C. It does not derive from Exception.
     """
 
 
@@ -163,7 +163,7 @@ CACHES = {"plain": plain, "renewing": renewing, "driven": driven, "by function":
 
 
 LOADING = {"run", "_keep", "_settle", "count", "_count", "held", "__call__", "<dictcomp>", "<lambda>"}
-"""Functions that run the loader and store its value. If one raises an Exception, the old value may be returned."""
+"""Functions that run the loader and store its value. If one raises an Exception, a take may return the old value."""
 
 
 def in_thread(function, *args):
@@ -206,7 +206,7 @@ def check(rig, where):
 
 def interrupted(make, call, error, *numbers):
     """
-    Make a call, and raise *error* at the given line numbers of its run.
+    Make a call, and raise *error* at the given line numbers of the call.
 
     Return the outcome of the call and its number of lines, or None if the call has fewer lines.
     """
@@ -261,7 +261,7 @@ def test_at_every_line(make, call, error, caplog):
 @pytest.mark.parametrize("gap", [1, 2, 3, 5, 8])
 def test_at_two_lines(make, call, gap, caplog):
     """
-    If a second exception is raised during the clean-up after the first, every key can still be loaded afterwards.
+    If a second exception is raised during the clean-up after a first one, every key can still be loaded afterwards.
     """
     caplog.set_level(logging.CRITICAL, "tickwheel")
     number = 0

@@ -1,5 +1,8 @@
 """
-Keys whose `__hash__` and `__eq__` raise, use the cache or collect garbage, and values whose finalizers use the cache.
+Keys and values that misbehave.
+
+The `__hash__` and `__eq__` of these keys raise, use the cache or collect garbage. The finalizers of values use the
+cache.
 """
 
 from __future__ import annotations
@@ -232,7 +235,7 @@ def test_a_cache_without_cycles_ends_with_its_last_reference():
 
 def test_storms_of_hostile_keys():
     """
-    Random operations break no invariant, even if the comparisons of keys run further random operations.
+    Random operations break no invariant, even if the comparisons of keys run more random operations on the cache.
     """
     seed = random.randrange(2**32)
     draw = random.Random(seed)

@@ -19,7 +19,7 @@ LIVES = (0, 1, 2, 3, 63, 64, 65, 4095, 4096, 4097, 262_144, math.inf)
 
 class Model:
     """
-    Rows [key, value, deadline, life, size, begun], the least recently used first.
+    The model of a cache: rows of key, value, deadline, life, size and begun, the least recently used row first.
     """
 
     def __init__(self, maxsize, *, sliding, getsizeof):
@@ -96,7 +96,7 @@ class Model:
 @pytest.mark.parametrize("kind", ["lazy", "driven", "sliding", "sized", "driven and sized"])
 def test_a_cache_is_its_model(kind):
     """
-    After any operations, items, order, remaining lifetimes and reports are the same as in the model.
+    After each operation, items, order, remaining lifetimes and reports of the cache are the same as in the model.
     """
     seed = random.randrange(2**32)
     print("seed", seed)  # noqa: T201 - pytest shows it when this fails

@@ -60,7 +60,7 @@ def test_it_is_a_mutable_mapping(make):
 
 def test_a_default_that_is_not_used_is_not_measured(make):
     """
-    If a key exists, `setdefault` returns its value, even if the default would be too large for the cache.
+    If a key exists, `setdefault` returns its value, even if the default value would be too large for the cache.
     """
     measured = []
     cache = make(10, getsizeof=lambda value: measured.append(value) or value)
@@ -147,7 +147,7 @@ class Own(TTLCache):
 @pytest.mark.parametrize("kind", [TTLCache, Own])
 def test_a_value_that_fits_in_alone_stays(kind):
     """
-    The rounding errors of fractional sizes do not accumulate, and never lead to an eviction of the value just set.
+    The rounding errors of fractional sizes do not accumulate. They never evict the value that was just set.
     """
     cache = kind(0.3, 60.0, getsizeof=lambda value: value)
     cache["y"] = cache["z"] = 0.1
@@ -216,7 +216,7 @@ def test_a_copy_has_the_lives_that_were_left():
 
 def test_a_copy_of_a_copy():
     """
-    A copy uses the timer of the original cache, even if the timer cannot be hashed. A copy of the copy does, too.
+    A copy of a cache uses the same timer, even if the timer cannot be hashed. So does a copy of the copy.
     """
 
     @dataclass

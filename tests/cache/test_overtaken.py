@@ -77,7 +77,7 @@ def take_many_while(cache, act, key="key"):
 
 def call_while(cache, act, key="key"):
     """
-    Run *act* while a cached function is being called, and return the result of the call.
+    Run *act* while a cached function runs, and return the result of the function's caller.
     """
 
     @cached(cache, key=lambda name: name)
@@ -94,7 +94,7 @@ TAKES = {"take": take_while, "take_async": take_async_while, "take_many": take_m
 @pytest.fixture(params=TAKES)
 def take(request):
     """
-    Return a function that loads a key and runs an action during the load.
+    Return a function that loads a key and runs a given action during the load.
     """
     return TAKES[request.param]
 
@@ -113,7 +113,7 @@ def test_a_write_during_a_load_stays(take, write):
 @pytest.mark.parametrize("remove", REMOVALS)
 def test_a_removal_during_a_load_stays(take, remove):
     """
-    If a key is removed during a load of this key, it has no value after the load, even if it had none before.
+    If a key is removed during a load of this key, it has no value after the load, even if it had none before the load.
     """
     cache = TTLCache(10, 60.0)
     assert take(cache, REMOVALS[remove]) == "old"
@@ -141,7 +141,7 @@ def test_other_operations_do_not_affect_a_load(take):
 @pytest.mark.parametrize("act", ["write", "removal"])
 def test_keys_that_a_subclass_makes(take, act):
     """
-    If a subclass maps several keys to one entry, a write of any of these keys counts as a write of the others.
+    If a subclass maps several keys to one entry, a write of one of these keys overtakes a load of another one.
     """
     cache = Lower(10, 60.0)
     if act == "write":
@@ -211,7 +211,7 @@ def test_no_take_is_older_than_the_last_removal_before_it(bulk):
     """
     A take never returns a value that was already outdated and removed when the take began.
 
-    Threads change the source, remove keys and take them, all at the same time.
+    Here threads change the source, remove keys and take them, all at the same time.
     """
     seed = random.randrange(2**32)
     print("seed", seed)  # noqa: T201 - pytest shows it when this fails

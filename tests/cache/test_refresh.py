@@ -94,7 +94,7 @@ def test_refresh_ahead(clock, source):
 
 def test_without_refresh_rules_nothing_is_refreshed(clock, source):
     """
-    Without a rule for stale values, a caller that finds an expired value loads the key itself.
+    Without refresh rules, a caller that finds an expired value loads the key itself.
     """
     cache = make(clock, ahead=3.0)
     cache.take("a", source)
@@ -162,7 +162,9 @@ def test_a_failed_refresh_is_counted_and_logged(clock, source, caplog):
 
 def test_only_take_returns_stale_values(clock):
     """
-    After the lifetime of a value, only `take` still returns it. The value leaves the cache when the extra time is over.
+    After the lifetime of a value, only `take` still returns it, for the extra time that the refresh rules allow.
+
+    When this time is over, the value leaves the cache.
     """
     left = []
     rules = Refresh(stale_if_error=5.0)
@@ -250,7 +252,7 @@ def test_background_loads_are_bounded(clock, source):
 
 def test_refreshing_in_tasks(clock, source):
     """
-    take_async refreshes a value in a task on its loop, and the same limit applies.
+    `take_async` refreshes a value in a task on the caller's loop, and the limit of background loads applies.
     """
     cache = make(clock, ahead=5.0, stale_while_revalidate=5.0, loads_max=1)
 
@@ -431,7 +433,7 @@ def test_a_load_that_no_task_can_run(clock, source, caplog):
 
 def test_background_loads_of_a_closed_loop_do_not_count(clock, source):
     """
-    Background loads of a closed loop do not count towards the limit, so they do not block further loads.
+    Background loads of a closed loop no longer count towards the limit, so that other loads can start.
     """
     cache = make(clock, ahead=5.0, stale_while_revalidate=50.0, loads_max=1)
 

@@ -38,7 +38,7 @@ def in_thread(function, *args):
 @pytest.fixture
 def joined(cache):
     """
-    Return an event that is set when another caller waits for the load.
+    Return an event that is set when a second caller waits for a load.
     """
     flights = cache._loads._flights
     join, event = flights._join, threading.Event()
@@ -135,9 +135,9 @@ def test_tasks_of_two_loops_share(cache):
 @pytest.mark.parametrize("who", ["thread", "task", "cancelled task"])
 def test_when_the_loading_loop_ends_another_one_loads(cache, joined, who):
     """
-    If a loop ends, its loads are cancelled, and another thread or loop that waits for a value loads it itself.
+    If a loop ends, its loads are cancelled. Another thread or loop that waits for such a value then loads it itself.
 
-    This holds even while the cancelled task still cleans up.
+    This holds even for a waiting task that was cancelled before and cleans up.
     """
     begun = threading.Event()
 
@@ -196,7 +196,9 @@ def test_a_thread_does_not_wait_for_a_task_of_its_own_loop(cache):
 
 def test_a_task_does_not_wait_for_the_thread_that_runs_it(cache):
     """
-    If a loader runs a loop and takes its own key there, it gets an error, because it would wait for itself.
+    If a loader runs a loop in which a task takes the loader's own key, the task gets an error.
+
+    Otherwise the task would wait for the loader, which waits for the task.
     """
     with pytest.raises(ReentrantError, match=r"take_async\('key'\)"):
         cache.take("key", lambda key: asyncio.run(cache.take_async(key, None)))
@@ -204,7 +206,7 @@ def test_a_task_does_not_wait_for_the_thread_that_runs_it(cache):
 
 def test_a_waiting_thread_keeps_the_task_at_work(cache, joined):
     """
-    While a thread waits for the load of a task, the load continues, even if no task waits for it.
+    While a thread waits for the load of a task, the load continues, even if no other task waits for it.
     """
 
     async def main():
@@ -231,7 +233,7 @@ def test_a_waiting_thread_keeps_the_task_at_work(cache, joined):
 @pytest.mark.parametrize("who", ["thread", "task"])
 def test_waiting_threads_load_after_the_loop_was_stopped(cache, joined, monkeypatch, who):
     """
-    If a loop is closed without cancelling its tasks, other threads that wait for values load these values themselves.
+    If a loop is closed without cancelling its tasks, threads that wait for a value of these tasks load it themselves.
     """
     monkeypatch.setattr(_flights, "_LOOK_AGAIN_S", 0.001)
     begun, tasks = threading.Event(), []
@@ -268,7 +270,7 @@ def test_waiting_threads_load_after_the_loop_was_stopped(cache, joined, monkeypa
 
 def test_a_wait_that_ends_after_its_loop(cache):
     """
-    If a loop is closed while one of its tasks waits for a load, the key can be loaded afterwards.
+    If a loop is closed while one of its tasks waits for a load of a key, the key can still be loaded afterwards.
     """
 
     async def never(_key):

@@ -84,7 +84,7 @@ def test_an_error_is_raised_in_all_threads():
 
 def test_an_interrupt_stays_with_its_thread():
     """
-    If a loader raises something that is not an Exception, only the take that called the loader raises it.
+    If a loader raises an exception such as KeyboardInterrupt, only the take that called the loader raises it.
 
     Another waiting thread loads the key.
     """
@@ -305,7 +305,7 @@ def test_an_eager_load_that_waits_for_itself():
 
 class Abort(BaseException):
     """
-    An exception that is not an Exception.
+    An exception that does not derive from Exception.
     """
 
 
@@ -314,7 +314,7 @@ def test_every_task_gets_the_error_unchanged(make, caplog):
     """
     Every waiting task gets the loader's error, and no task is cancelled.
 
-    This holds even for errors that are not an Exception, and for errors that futures treat specially.
+    This holds even for errors that do not derive from Exception, and for errors that futures treat specially.
     """
     error = make()
 

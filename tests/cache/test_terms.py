@@ -1,5 +1,5 @@
 """
-The lifetimes of entries (kept, restarted, limited), and the public names of a cache.
+Rules for the lifetimes of entries (kept, restarted or limited), and the public names of a cache.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def test_an_idle_limit_and_an_absolute_one(clock, max_age, is_driven):
 
 def test_an_overwrite_begins_the_longest_age_again(clock):
     """
-    The maximum age counts from the last time that the value was set without `keep_ttl`.
+    The maximum age of an entry counts from the last time that its value was set without `keep_ttl`.
     """
     cache = TTLCache(10, 60.0, clock.monotonic, sliding=True, max_age=100.0)
     cache["key"] = 1
@@ -155,7 +155,7 @@ def test_retry_after_is_a_short_time(value):
 
 def test_a_short_life_is_not_renewed_at_each_take(clock):
     """
-    If `ahead` is as long as the lifetime or longer, a take refreshes the value only in the second half of the lifetime.
+    If `ahead` is at least as long as the lifetime, a take refreshes the value only in the second half of the lifetime.
     """
     cache = TTLCache(10, 60.0, clock.monotonic, refresh=Refresh(ahead=180.0))
     calls = []

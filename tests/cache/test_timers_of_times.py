@@ -1,5 +1,5 @@
 """
-A cache whose timer returns times, or numbers of NumPy.
+A cache whose timer returns dates and times, or numbers of NumPy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ pd = pytest.importorskip("pandas", reason="pandas is not installed")
 
 DAY = timedelta(days=1)
 UNITS = ("D", "h", "m", "s", "ms", "us", "ns")
-"""The units of times in NumPy."""
+"""The units of time in NumPy."""
 
 
 def moment(unit, passed):
@@ -53,7 +53,9 @@ LIVES = {
 @pytest.mark.parametrize("ttl", LIVES.values(), ids=LIVES)
 def test_timers_of_times(time_of, ttl):
     """
-    A timer may return times of Python, NumPy or pandas in any unit, and lifetimes may be seconds or any duration type.
+    A timer may return dates and times of Python, NumPy or pandas in any unit.
+
+    Lifetimes may be seconds or any duration type.
     """
     passed = timedelta()
     cache = TTLCache(10, ttl, timer=lambda: time_of(passed))
@@ -75,7 +77,7 @@ def test_timers_of_times(time_of, ttl):
 @pytest.mark.parametrize("time_of", TIMES.values(), ids=TIMES)
 def test_deadlines_of_times(time_of):
     """
-    A deadline may have the type that the timer returns, or be infinite. For other types, the error names the value.
+    A deadline may have the type that the timer returns, or be infinite. For any other type, the error names the value.
     """
     passed = timedelta()
     ends = {"a": time_of(DAY), "ever": math.inf, "never": -math.inf}

@@ -105,7 +105,9 @@ def test_days_over_a_change_of_the_clock():
 
 def test_ends_of_months():
     """
-    In a month that lacks the given day, the run is on the last day, and in the next month on the given day again.
+    In a month that lacks the requested day, a monthly series fires on the last day.
+
+    In the next month it fires on the requested day again.
     """
     start = int(datetime(2027, 1, 31, tzinfo=UTC).timestamp() * 1000)
     series = Dates.beginning(start, Step(0, 1), time(0), "UTC", gap=None, overlap=None)
@@ -130,7 +132,7 @@ def test_ends_of_months():
 
 def test_random_series():
     """
-    A series of days or months has the dates that follow from its first date and the number of steps.
+    A series of days or months has exactly the dates that follow from its first date and its step.
     """
     draw = random.Random(3)
     for _ in range(300):

@@ -51,7 +51,7 @@ def nearest_weekday(day):
 @pytest.mark.parametrize("number", [1, 2, 15, 28, 29, 30, 31])
 def test_nearest_weekday(number):
     """
-    `15W` is the weekday nearest to the 15th in the same month. A month without the given day has no run.
+    `15W` is the weekday nearest to the 15th in the same month. A month without the numbered day has no run.
     """
     expected = [nearest_weekday(first.replace(day=number)) for first, last in months() if number <= last.day]
     assert days(f"0 9 {number}W * *") == expected

@@ -55,7 +55,7 @@ def ms(text):
 )
 def test_the_end_of_an_exclusion(exclusion, instant, end):
     """
-    `end` returns the first second, minute, hour or day after the exclusion, or None if the instant is not excluded.
+    `end` returns the first second, minute, hour or day after an exclusion, or None if the instant is not excluded.
     """
     found = Exclusion.parse(exclusion, "Europe/Berlin").end(ms(instant) + 999)
     assert found == (None if end is None else ms(end))
@@ -73,7 +73,7 @@ def test_the_end_of_an_exclusion(exclusion, instant, end):
 )
 def test_the_end_of_an_exclusion_by_a_line(line, exclusion, end):
     """
-    For an exclusion by a cron line, `end` returns the first run of the series that the line does not exclude.
+    For an exclusion by a cron line, `end` returns the first run of the series that the exclusion does not cover.
     """
     found = Exclusion.parse(exclusion, "Europe/Berlin").end(
         ms("2026-12-26 09:30:00"), Cron.parse(line, "Europe/Berlin")
@@ -83,7 +83,7 @@ def test_the_end_of_an_exclusion_by_a_line(line, exclusion, end):
 
 def left(exclusion, tz, start, hours=8):
     """
-    Return the runs of a series that *exclusion* does not exclude, and all its runs.
+    Return two lists: the runs of a series that *exclusion* does not exclude, and all runs of the series.
 
     The series runs every ten minutes in the zone *tz*, for *hours* from *start*.
     """
@@ -130,9 +130,9 @@ def left(exclusion, tz, start, hours=8):
 )
 def test_exclusions_around_clock_changes(tz, start, exclusion, is_named):
     """
-    Around a clock change, exactly the named wall clock times are excluded.
+    Around a clock change, exactly the wall-clock times that the exclusion names are excluded.
 
-    A time that occurs twice is excluded twice.
+    If such a time occurs twice, both occurrences are excluded.
     """
     found, everything = left(exclusion, tz, start)
     assert found == [wall for wall in everything if not is_named(wall)]

@@ -50,7 +50,7 @@ def zone_of(row):
 @pytest.mark.parametrize("row", vectors(), ids=lambda row: f"{row['from']}|{row['expr']}")
 def test_vector(row):
     """
-    The next time of each line is the one that robfig/cron gives. If robfig/cron gives none, the line is refused.
+    For each line the next time is the same as robfig/cron's. If robfig/cron has none, the line is refused.
     """
     if not row["next"]:
         with pytest.raises(RecurrenceError, match="never fires"):

@@ -59,7 +59,7 @@ def test_a_search_that_starts_in_an_overlap():
 
 def test_a_starred_hour_follows_real_time():
     """
-    A cron line whose hour is `*` also fires every half hour of elapsed time on the days when the clocks change.
+    A cron line whose hour is `*`, and that fires every half hour, does so in elapsed time, even when the clocks change.
     """
     for start in ("2025-03-30T00:00", "2025-10-26T00:00"):
         zone = ZoneInfo("Europe/Berlin")
@@ -97,7 +97,7 @@ def test_the_misfire_rule_of_a_day_that_never_was(zone, first, left_out):
     """
     A run on a day that the calendar skips counts as missed.
 
-    The misfire rule decides whether the run takes place when the next day begins, or is skipped.
+    The misfire rule decides whether the run takes place when the next day begins, or is omitted.
     """
     after = int(datetime.fromisoformat(first).replace(tzinfo=ZoneInfo(zone)).timestamp() * 1000)
     for misfire in Misfire:
@@ -133,7 +133,7 @@ SMALL_HOURS = ("0 0 * * *", "30 0 * * *", "0 1 * * *", "30 1 * * *", "30 2 * * *
 @pytest.mark.slow
 def test_every_zone():
     """
-    Around every change of an offset in 2026, in every zone, a daily job fires once a day.
+    In 2026, a daily job fires exactly once a day around every clock change of every zone.
     """
     seen = 0
     for name in sorted(zoneinfo.available_timezones()):
@@ -170,7 +170,7 @@ try:
 except RecurrenceError as error:
     print(error)
 """
-"""Script that simulates a system without time zones (no zone files and no package tzdata), such as Windows."""
+"""A script that simulates a system without time zones (no zone files and no package tzdata), such as Windows."""
 
 
 def test_without_a_database_of_zones():

@@ -31,7 +31,7 @@ class Fate:
 
     def passes(self, point: str) -> None:
         """
-        Record that the process passes *point*, and kill the process if this is the chosen time.
+        Record that the process passes *point*. Kill the process if `Fate` has chosen this time.
         """
         if point == self._point:
             self._times -= 1

@@ -142,7 +142,9 @@ class Victim:
 
     def start(self) -> None:
         """
-        Start the process with a random lifetime. If `has_fate` is true, it also kills itself at some point of its work.
+        Start the process with a random lifetime.
+
+        If `has_fate` is true, it may kill itself earlier, at some point of its work.
         """
         fate = ["--fate", self.dice.choice(POINTS), str(self.dice.randrange(1, 60))] if self.has_fate else []
         self.process = subprocess.Popen([*self.command, *fate], stdout=subprocess.DEVNULL)

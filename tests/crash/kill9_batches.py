@@ -46,7 +46,7 @@ SIZES = (1, 10, 200, 1_000)
 CALLERS = 2
 SOON_S = 0.5
 AHEAD_MAX = 4_000
-"""Maximum number of jobs that are set and have not fired yet, so that the last node can soon fire the rest."""
+"""Maximum number of jobs that are set and have not fired yet. The last node can fire that many in a short time."""
 FILES = ("set", "asked", "cancelled", "kept", "fired", "settled", "owners")
 """
 The files. Most of them have a line for each job, and "owners" has a line for each start of a node.
@@ -54,7 +54,7 @@ The files. Most of them have a line for each job, and "owners" has a line for ea
 "asked" has the jobs for which a cancel was sent. "kept" has the jobs that could not be cancelled.
 """
 END = "."
-"""The end of each complete line, which a line that a kill has cut off does not have."""
+"""Mark at the end of each complete line. If a kill cuts off a line, the mark is missing."""
 
 
 class Log:
@@ -90,7 +90,7 @@ class Room:
 
     def take(self, jobs: int) -> None:
         """
-        Wait until there is room for more jobs, and count *jobs* as set.
+        Wait until *jobs* more jobs are allowed, and count them as set.
         """
         while self._last[0] - self._last[1] > AHEAD_MAX:
             time.sleep(0.002)  # no signal says that jobs have ended

@@ -68,7 +68,7 @@ def test_nothing_is_lost_in_batches(run_proof, capsys, store):
 
 def test_each_kind_of_fault_in_batches_is_found(tmp_path, monkeypatch):
     """
-    The proof finds lost, early and doubled jobs in the files, and ignores only lines that a kill has cut off.
+    The proof finds lost, early and doubled jobs in its files. It ignores a line only if a kill has cut it off.
     """
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
     from kill9_batches import FILES, Log, Result  # noqa: PLC0415 - a program of this folder

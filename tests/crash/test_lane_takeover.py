@@ -36,7 +36,7 @@ sys.stdin.read()
 
 class Seen:
     """
-    A handler that removes each payload from the wanted ones, and sets `is_done` when none is left.
+    A handler that removes the payload of each job from the wanted payloads, and sets `is_done` when none is left.
     """
 
     def __init__(self, wanted):

@@ -54,7 +54,7 @@ STARTED = []
 
 def fired_in_time(start):
     """
-    Return True if *start* calls its callback outside the hub's thread, and other greenlets run in the meantime.
+    Return True if *start* has its callback called outside the hub's thread while other greenlets run.
     """
     called, threads, turns = Event(), [], []
     watcher = gevent.get_hub().loop.async_()
@@ -165,7 +165,7 @@ def loads(call):
 
 def lock(call):
     """
-    Check that a greenlet waits for a lock that a sleeping greenlet holds, even if it was made before the patch.
+    Check that a greenlet waits for a lock that a sleeping greenlet holds, even if the lock was made before the patch.
     """
 
     def hold():

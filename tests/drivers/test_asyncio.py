@@ -168,9 +168,9 @@ def test_errors_go_to_the_loop(run):
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
 def test_an_exit_leaves_the_loop(kind):
     """
-    If a callback raises SystemExit or KeyboardInterrupt, the loop's run raises it, as with timers of the loop itself.
+    If a callback raises SystemExit or KeyboardInterrupt, the loop's run raises it, as for a timer of the loop itself.
 
-    Other timers are not lost.
+    The other timers still fire later.
     """
     loop = asyncio.new_event_loop()
     count: list[int] = []

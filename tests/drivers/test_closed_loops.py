@@ -54,7 +54,9 @@ def test_a_closed_loop_accepts_nothing(name, armed, other):
 @pytest.mark.parametrize("name", LOOPS)
 def test_wake_ups_of_a_loop_that_is_checked(name):
     """
-    A thousand timers that are set in one turn cost only a few wake-ups, even if each call checks that the loop is open.
+    A thousand timers that are set in one turn of the loop cost only a few wake-ups.
+
+    This holds even though each call checks that the loop is open.
     """
 
     async def scenario():

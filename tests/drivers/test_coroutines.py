@@ -98,7 +98,7 @@ class Heard:
 @pytest.mark.parametrize("maker", AWAITING)
 def test_every_way_to_give_a_callback(maker, kind, design):
     """
-    However a callback is passed, it gets its arguments, and the coroutine of a coroutine function runs to its end.
+    However a callback is passed to a wheel, it gets its arguments, and a coroutine function's coroutine is awaited.
     """
 
     async def scenario() -> None:

@@ -106,7 +106,7 @@ def test_on_a_loop(design):
 
 def test_on_a_loop_by_hand(design, recwarn):
     """
-    With a manual clock, the timers of an unreferenced wheel stay pending, and its loop does not wake for them.
+    With a manual clock, the timers of an unreferenced wheel stay pending, and its event loop does not wake up for them.
     """
 
     async def scenario() -> None:

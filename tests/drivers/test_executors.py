@@ -54,7 +54,9 @@ def make_rig(request: pytest.FixtureRequest) -> Callable[[Any], Rig]:
 
 def in_order(count: int) -> tuple[list[int], threading.Event, Callable[[int], None]]:
     """
-    Return a list, an event that is set when the list has *count* items, and a function that appends an item.
+    Return a list, an event and a function that appends an item to the list.
+
+    The event is set when the list has *count* items.
     """
     got: list[int] = []
     signal = threading.Event()
@@ -319,7 +321,7 @@ def test_restarted_while_it_waits_for_a_worker(make_rig):
 
 def test_restarted_and_due_before_the_call_ends(make_rig):
     """
-    If a timer is due again while its callback still runs, the callback is called once more each time.
+    If a timer is restarted and becomes due while its callback still runs, the callback is called again afterwards.
     """
     with PoolExecutor(workers=1) as pool:
         rig = make_rig(pool)
@@ -466,7 +468,7 @@ def test_one_pool_for_two_wheels():
 
 def test_one_of_many_moves_is_refused():
     """
-    If one of many moves is refused, the timers before it are already moved, and fire at their new times.
+    If `move_many` refuses one of its timers, the timers before it are already moved, and fire at their new times.
     """
     fired, refused = threading.Event(), threading.Event()
 

@@ -373,7 +373,7 @@ print("end")
 @needs_fork
 def test_a_fork_with_a_boot_clock(kind):
     """
-    After a fork, the child waits for the clock separately, so the waits of child and parent do not affect each other.
+    A parent and its forked child wait for the boot clock separately, so that neither affects the waits of the other.
     """
     expect(
         FORK

@@ -16,9 +16,9 @@ from tickwheel.drivers._key_shard import jump_hash, stable_hash
 
 def test_heavy_hitters():
     """
-    Every key whose share is above the threshold is detected, whatever the other keys.
+    Every key that gets more than the threshold's share of all operations is detected as hot, whatever the other keys.
 
-    A key below the threshold does not stay hot for long.
+    A key with a smaller share does not stay hot for long.
     """
     hot_keys = HotKeys(0.05)
     rng = random.Random(3)

@@ -267,7 +267,7 @@ def test_a_hot_key_that_cannot_move_back(make_rig):
     """
     If a hot key cannot move back, because its home shard is full, its own wheel is closed when the key expires.
 
-    Until then it counts towards `hot_max`.
+    Until then this wheel counts towards `hot_max`.
     """
     rig = make_rig(1, hot_share=0.5, hot_max=1, max_pending=500)
     for number in range(WINDOW):
@@ -338,7 +338,7 @@ def test_a_key_that_expires_during_its_move(make_rig, changes_its_shard):
     """
     If a key becomes due while `move` moves it to another shard, it expires exactly once.
 
-    It expires at the new time if `move` returns True, and at the old time otherwise.
+    If `move` returns True, the key expires at the new time, and otherwise at the old time.
     """
     rig = make_rig(1)
     key = next(number for number in range(100) if jump_hash(stable_hash(number), 2) == 1)
@@ -417,9 +417,9 @@ class Load:
     The load of four threads that set and cancel their own keys, and of a fifth thread that adds shards.
 
     Attributes:
-        expired: By key, the versions that have expired.
+        expired: For each key, the versions that have expired. The version is a number that grows with each set.
         early: The keys that expired early.
-        last: By key, the last version if it was not cancelled afterwards.
+        last: For each key, the version that was set last, unless the key was cancelled afterwards.
     """
 
     def __init__(self) -> None:

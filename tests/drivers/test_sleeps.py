@@ -53,7 +53,7 @@ def test_every(run, make):
     """
     The ticks of `every` are in phase and never early, and there are as many as requested.
 
-    Closing the wheel ends the loop.
+    If the wheel is closed, the loop over `every` ends.
     """
 
     async def main():

@@ -239,7 +239,7 @@ def test_a_cancelled_block_ends_with_its_coroutines():
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # rloop leaves sockets open
 def test_a_closed_loop_takes_no_timers():
     """
-    A closed loop refuses the next timer, even if this kind of loop does not report that it is closed.
+    A closed loop refuses the next timer, even if the loop's class does not report that the loop is closed.
     """
 
     async def make() -> TimerWheel:

@@ -246,7 +246,7 @@ def test_leaving_a_with_block_waits_for_the_callback():
 
 def test_join_inside_a_callback():
     """
-    If a callback closes and joins its own wheel, the join returns False at once, because the callback is still running.
+    If a callback closes and joins its own wheel, the join returns False at once instead of waiting for the callback.
     """
     answers: list[bool] = []
     signal = threading.Event()

@@ -91,7 +91,7 @@ def test_a_boot_clock_waits_in_boot_time():
 @pytest.mark.skipif(not BootWaiter.is_available(), reason="this system has no timerfd")
 def test_a_wake_up_after_the_end(tmp_path):
     """
-    Waking a waiter after its end has no effect. Objects that are collected together with a waiter may do so.
+    Waking a waiter after its end has no effect. A finalizer can do this if it is collected together with the waiter.
 
     If the waiter's file descriptor now belongs to another file, nothing is written to that file.
     """

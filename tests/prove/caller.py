@@ -72,7 +72,7 @@ class Life:
 @dataclass(slots=True)
 class Counts:
     """
-    The result of one step.
+    The counts for one step of docs/scale.md.
 
     Attributes:
         acknowledged: Number of calls that changed something and were answered.
@@ -268,7 +268,7 @@ class Caller:
 
 def judge(steps: Iterable[str], caller: Caller, starts: Iterable[Start]) -> dict[str, Counts]:
     """
-    Count for each step the faults in the jobs that were set during this step.
+    Count the faults of the jobs that were set in each of *steps*.
     """
     counts = {step: Counts(caller.acknowledged[step], pause_s=caller.pauses.get(step, 0.0)) for step in steps}
     found: dict[int, list[Start]] = {}

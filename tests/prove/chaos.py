@@ -1,7 +1,7 @@
 """
 The command `tickwheel chaos`, run with its default faults.
 
-The server is 150 ms away. The service, the target and the store have faults.
+The round trip to the server takes 150 ms. The service, the target and the store have faults.
 """
 
 from __future__ import annotations

@@ -33,9 +33,9 @@ __all__ = [
 
 def stops_until_the_clock_is_set() -> Any:
     """
-    Fault: if a running job is asked to stop, the store records the present time as its expiry.
+    Fault: if a running job is asked to stop, the store records the present time as the job's expiry.
 
-    A later clock step can then shift or undo the expiry.
+    A later clock step can then shift or undo this expiry.
     """
     real = _plan.decide
 
@@ -58,9 +58,9 @@ def trusts_ends_of_a_later_clock() -> Any:
 
 def takes_a_retry_for_outdated() -> Any:
     """
-    Fault: after the engine has rewritten a due time, it ignores all later records of the same generation for a while.
+    Fault: after the engine has rewritten a job's due time, it ignores all news of this generation for a while.
 
-    It wrongly ignores even the record of a retry.
+    It wrongly ignores even the news that the job is to be retried.
     """
 
     def careless(self: Any, job: Any) -> bool:
@@ -71,7 +71,7 @@ def takes_a_retry_for_outdated() -> Any:
 
 def sees_no_step() -> Any:
     """
-    Fault: the engine does not compare its clocks, so it does not notice a clock step.
+    Fault: the engine does not compare its clocks, so it does not notice a step of the wall clock.
 
     Staged jobs keep the order that they had before the step.
     """

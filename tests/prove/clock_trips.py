@@ -47,12 +47,12 @@ SETTLED_S: Final = 6.0
 LATE_S: Final = 1.0
 SILENT_S: Final = 2.0
 EARLY_S: Final = 0.002
-"""Tolerance for early jobs: the time to read the two clocks one after the other, and a millisecond of rounding."""
+"""Tolerance in seconds for early jobs: the time between readings of the wall and the monotonic clock, and rounding."""
 PHASE_S: Final = 0.25
 """
-Maximum deviation in seconds from the phase of a job with `every=1`, on a busy machine.
+Maximum time in seconds between a run of a job with `every=1` and its phase, on a busy machine.
 
-After a clock step the phase may be different.
+A clock step may change the phase.
 """
 
 
@@ -164,7 +164,7 @@ def live(length: float, folder: Path, seed: int) -> None:
 
 def began_wall(began: float, known: list[float] = []) -> float:  # noqa: B006 - it is meant to be kept
     """
-    Return the time of day at the beginning, before the clock was set.
+    Return the time of day at the beginning of a run, before the first clock step.
     """
     if not known:
         known.append(time.time() - (time.monotonic() - began))

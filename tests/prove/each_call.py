@@ -1,11 +1,11 @@
 """
 Proves that any single failing store call does no harm, in simulations of two minutes.
 
-    python tests/prove/each_call.py [--seeds 2] [--every 4]
+python tests/prove/each_call.py [--seeds 2] [--every 4]
 
 Each simulation is repeated once for each of its store calls, and in each repetition this call fails. The call fails
 before its effect, after its effect, or after its effect with an unexpected error. A call that only reads has no effect,
-so it fails in one way. With `--every N`, one call in N fails, and a different selection of calls fails in each way. The
+so it fails in one way. With `--every N`, one call in N fails, and each of the three ways gets different calls. The
 simulations run in as many processes as there are cores.
 """
 
@@ -31,7 +31,7 @@ _READS: Final = {"attempts", "due", "get", "look", "now_ms", "overdue", "scopes"
 @dataclass(frozen=True, slots=True)
 class Case:
     """
-    One failure: the call with this number fails in this way in the simulation of *seed*.
+    One failure: in the simulation of *seed*, call number *number* fails in the way *how*.
     """
 
     seed: int

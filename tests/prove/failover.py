@@ -148,7 +148,7 @@ def set_in_bulk(client: Scheduler, told: Told, count: int, half: threading.Event
     """
     Set *count* jobs, `LOT` in each call. Repeat each call until it is answered.
 
-    Set the event *half* midway.
+    Set the event *half* when half of the jobs are set.
     """
     answered_at = time.monotonic()
     for first in range(0, count, LOT):

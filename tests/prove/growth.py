@@ -148,7 +148,7 @@ class Shell:
 
     def _said(self) -> str:
         """
-        Return the end of the log of the shell's programs.
+        Return the last lines that the shell's programs have written to the log.
         """
         return (self._folder / "log").read_text(errors="replace")[-4000:]
 

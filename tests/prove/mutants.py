@@ -101,7 +101,7 @@ def is_somebody_else_at_each_start() -> Any:
     """
     Fault: each attempt to start uses a new owner name.
 
-    If the answer that granted a lease was lost, the lease seems to belong to another owner.
+    If the answer that granted a lease is lost, the next attempt finds the lease in the hands of a different owner.
     """
     start = Core._start
 
@@ -218,9 +218,7 @@ def begins_what_it_cannot_run() -> Any:
 
 def takes_nothing_up() -> Any:
     """
-    Fault: if one node has marked a job as unroutable, no other node claims the job.
-
-    So the job never runs.
+    Fault: if one node has marked a job as unroutable, no other node claims the job, so the job never runs.
     """
     return mock.patch.object(Loader, "take_up")
 
@@ -244,9 +242,9 @@ def reads_the_scopes_once() -> Any:
 @contextmanager
 def both(*faults: AbstractContextManager[Any]) -> Iterator[None]:
     """
-    Combine several faults.
+    Introduce several faults at once.
 
-    If the engine learns of a job in two ways, a fault in one of them has no effect alone.
+    If the engine learns of a job in two ways, both ways need a fault. A fault in only one of them would not show.
     """
     with ExitStack() as stack:
         for fault in faults:
@@ -396,7 +394,7 @@ def tries_again_what_was_stopped() -> Any:
 
 def has_no_bulkhead() -> Any:
     """
-    Fault: one handler may occupy all workers and all running slots, and no worker is lent to other handlers.
+    Fault: one handler may occupy all workers and all running slots, and no worker is lent to another handler.
     """
     return both(
         mock.patch.object(_workers, "share_of", lambda places: places),
@@ -479,7 +477,7 @@ RARE = {
     "lends_nothing": 19,
     "forgets_the_position_of_a_lane": 18,
 }
-"""For the rare faults, the first seed whose day can show the fault. One day in sixteen can show it."""
+"""For the rare faults, the seed of the first day on which the fault can show. It can show on one day in sixteen."""
 
 WHOLE_DAYS = {
     "stops_until_the_clock_is_set": Plan(3, asks=1_600, breaks=80),
@@ -487,7 +485,7 @@ WHOLE_DAYS = {
     "takes_a_retry_for_outdated": Plan(4),
 }
 """
-For the faults that need a whole day, the first day that can show the fault. One busy day in eight can show it.
+For the faults that need a whole day, the first day that can show the fault. It can show on one busy day in eight.
 """
 
 AT_ONCE = {
@@ -500,9 +498,9 @@ AT_ONCE = {
     "refuses_ends_in_a_tail": Plan(10, 0.25, 20, 8, last_s=900),
 }
 """
-For some faults, a quarter of an hour that shows the fault.
+For some faults, the plan of a quarter of an hour that shows the fault.
 
-In these plans the simulation does not wait long for lost jobs at the end.
+In these plans, the end of the simulation, in which lost jobs may still fire, is short.
 """
 
 SOON = {

@@ -1,12 +1,12 @@
 """
 The power-cut proof: a store on a recorded disk loses power at any step, and the file is opened again.
 
-    python tests/prove/power_cut.py --cuts 300
+python tests/prove/power_cut.py --cuts 300
 
 Every batch acknowledged before the cut must exist. The batch in progress must exist completely or not at all. The file
-must be sound. Time passes between the batches, so that the store moves far jobs nearer and merges its runs of keys.
-Every second file begins with an older schema and already has jobs. With `--synchronous normal` or `off`, rows must be
-missing. The exit code is then 1.
+must be sound. Time passes between the batches, so that the store also moves jobs from the far level to the near level,
+and merges its sorted runs of keys. Every second file begins with an older schema and already has jobs. With
+`--synchronous normal` or `off`, rows must be missing. The exit code is then 1.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BATCHES = 60
 START = 1_700_000_000_000
 HOUR_MS = 3_600_000
 OLD = 10
-"""Version of the last schema before keys were moved into runs."""
+"""Version of the last schema that has no sorted runs of keys."""
 FEW = {"_SHELF_MAX": 20, "_SLICE": 6, "_HINTS_MIN": 150}
 
 
@@ -64,13 +64,13 @@ class Result:
 
 
 Image = dict[str, tuple[int, int, int, str]]
-"""By key, the generation, due time, attempt and state of a job."""
+"""For each key, the generation, due time, attempt and state of the job."""
 
 
 @dataclass(slots=True)
 class Run:
     """
-    One workload: the disk and, for each answered batch, its jobs and the number of disk steps so far.
+    One workload: the disk, and for each answered batch the number of disk steps before the answer and the stored jobs.
     """
 
     disk: RecordedDisk
@@ -107,7 +107,7 @@ def run(seed: int, synchronous: str) -> Run:
 
 def _old_file(path: Path, synchronous: str, dice: random.Random) -> Image:
     """
-    Make a file with the older schema on the disk, and return its contents.
+    Make a file with the schema version `OLD` on the disk, and return its jobs.
     """
     connection = _connections.sqlite3.connect(path.as_uri(), timeout=5.0)
     connection.execute("PRAGMA journal_mode = WAL").fetchone()

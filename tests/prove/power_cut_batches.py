@@ -196,7 +196,7 @@ def judge(done: Course, result: Result) -> None:
 
 def cut(done: Course, dice: random.Random, result: Result) -> None:
     """
-    Cut the power at a random step after the first acknowledged set, and count the faults of the file.
+    Cut the power at a random step after the first acknowledged set, and count the faults in the resulting file.
     """
     result.cuts += 1
     first = min(step for acknowledged in done.sets.values() for step, _ in acknowledged)
@@ -238,7 +238,7 @@ def _faults(done: Course, key: str, generation: int, at: int, image: Image) -> I
 
 def prove(cuts: int, seed: int, synchronous: str = "full") -> Result:
     """
-    Make *cuts* cuts, up to `CUTS_A_RUN` in the course of each workload.
+    Run workloads, and cut the power up to `CUTS_A_RUN` times in each, until there are *cuts* cuts.
     """
     dice = random.Random(seed)
     result = Result()

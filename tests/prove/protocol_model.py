@@ -60,8 +60,8 @@ def check(defines: tuple[str, ...] = (), *, circles: bool = False) -> Checked:
     """
     Build the checker for the model with *defines*. Run it to the end or to the first violation.
 
-    With *circles*, search instead for an execution that never ends. The model's main assertion is checked at the end of
-    an execution, so it would say nothing about endless ones.
+    If *circles* is true, search only for an execution that never ends. The usual check would not find it, because the
+    model's main assertion is checked at the end of an execution.
     """
     switches = [f"-D{name}" for name in defines]
     with tempfile.TemporaryDirectory(prefix="tickwheel-model-") as folder:

@@ -1,9 +1,9 @@
 """
 A disk under SQLite that records the order of all writes, from which the effect of a power cut can be computed.
 
-The store runs its own SQL on its own connections. Only the library below is replaced by APSW's SQLite. A virtual file
-system of APSW records every write and every sync, and passes it on. It also records the zeros that the store writes
-behind the end of the log.
+The store runs its own SQL on its own connections, but with the SQLite library of APSW in place of Python's. A virtual
+file system of APSW records every write and every sync, and passes it on to the real disk. It also records the zeros
+that the store writes behind the end of the log.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class RecordedDisk:
     @contextmanager
     def under_sqlite(self) -> Iterator[None]:
         """
-        Put every connection that a store opens from now on on this disk.
+        Put every connection that a store opens within the context on this disk.
         """
         name = f"recorded-{id(self)}"
         vfs = _Vfs(name, self)

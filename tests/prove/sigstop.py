@@ -186,7 +186,7 @@ def read(folder: Path, keys: list[str], noted: dict[str, float], left: set[str])
     """
     Count the records in the owners' files.
 
-    Jobs that are *left* in the store count neither as lost nor as done.
+    The keys in *left* are jobs that are still in the store. They count neither as lost nor as done.
     """
     fired = [line.split() for line in (folder / "fired").read_text().splitlines()]
     settled = [line.split()[1].rpartition("/")[0] for line in (folder / "settled").read_text().splitlines()]

@@ -30,7 +30,7 @@ def test_the_page_has_every_step():
     """
     The steps of docs/scale.md lead from a file to a cluster that loses a master.
 
-    At each step the page gives callers the URL of the current store.
+    The page gives callers the URL of each new store.
     """
     assert [step.name for step in STEPS] == [
         "One file",
@@ -76,7 +76,7 @@ def test_the_page_is_bash():
 
 def test_steps_are_cut_where_callers_change():
     """
-    The commands of a step are cut at each comment that gives callers a new URL.
+    The commands of a step are split at each comment that gives callers a new URL.
 
     Text outside of blocks, and other sections of the page, are ignored.
     """
@@ -147,7 +147,7 @@ def test_a_node_that_ends_is_not_waited_for(shell):
 
 class Told(Caller):
     """
-    A caller whose calls and answers are given.
+    A caller that makes no calls. The test passes the jobs that it has set, as their records.
     """
 
     def __init__(self, *lives):

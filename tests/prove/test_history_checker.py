@@ -79,7 +79,7 @@ def is_write(kind, outcome, **fields):
 
 def changed(events, index, event):
     """
-    Return *events* with another *event* at *index*.
+    Return *events* with *event* in place of the one at *index*.
     """
     return (*events[:index], event, *events[index + 1 :])
 
@@ -159,7 +159,7 @@ def test_zombie(events):
 
 def test_epoch_that_does_not_grow(events):
     """
-    A grant with an epoch that was used before is reported, because it would let a zombie write.
+    If a shard is granted with an epoch that was used before, this is reported, because it would let a zombie write.
     """
     index = place(events, Granted, lambda event: event.at > 0)
     assert "zombie" in kinds((*events[: index + 1], events[index], *events[index + 1 :]))
@@ -191,7 +191,7 @@ def test_notes_taken_by_a_zombie(events):
 
 def test_untruthful_answer(events):
     """
-    An answer is reported if no commit has made the generation in it.
+    An answer is reported if it names a generation that no commit has made.
     """
     index = place(events, Answered, lambda event: event.outcome == "created")
     assert "answer" in kinds(changed(events, index, replace(events[index], generation=10**9)))
@@ -238,7 +238,7 @@ def test_an_end_that_was_reported_but_not_written(events):
 @pytest.mark.parametrize("shift_ms", [600_000 * 6, 1, -(10**8)])
 def test_series(events, shift_ms):
     """
-    A next run is reported if it omits a due time, is between two due times, or goes back in time.
+    The next run of a series is reported if it omits a due time, is between two due times, or goes back in time.
     """
 
     def has_next(event):
@@ -507,9 +507,9 @@ def test_a_delayed_commit(waited_s, found):
 @pytest.mark.parametrize(("handler", "busy", "found"), [("h", 18, False), ("h", 17, True), ("single", 1, False)])
 def test_a_job_waits_for_others_of_its_lane(handler, busy, found):
     """
-    A job is not reported while the attempts of its lane use its share of the workers, 18 of 24.
+    A job is not reported while other attempts of its lane use the lane's whole share of the workers, 18 of 24.
 
-    With a limit of one, a job is not reported while any attempt of its lane runs.
+    If the lane has a limit of one, a job is not reported while any other attempt of the lane runs.
     """
     health, s = Health(), 10**9
     health.deployed(Deployed(0, "n0.1", (handler,)))
@@ -546,9 +546,9 @@ def behind(events):
 @pytest.mark.parametrize(("before_s", "found"), [(None, True), (8, False), (60, True)])
 def test_the_former_clock_counts_until_a_renewal(behind, before_s, found):
     """
-    A delay that is counted by a wrong clock is reported, unless the server's clock was set back seconds before.
+    If a delay is counted by a wrong clock, this is reported, unless the server's clock was set back just before.
 
-    In these seconds, nodes may still use the clock before the step. A minute later they may not.
+    In the first seconds after the step, nodes may still use the clock before the step. A minute later they may not.
     """
     doctored, at = behind
     if before_s is not None:

@@ -1,5 +1,5 @@
 """
-The checker of series, tested with a clock step between a `run_now` and the due time scheduled before.
+The checker of series, tested with a clock step between a `run_now` and the due time that was scheduled before it.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def committed(second, store_ms, write, outcome):
 )
 def test_the_scheduled_due_time_moves_with_the_clock(recurrence, awaited, next_at, is_right):
     """
-    After a clock step of an hour, an interval still waits for the same elapsed time.
+    A clock step moves the next due time of a job with an interval, which still waits for the same elapsed time.
 
-    A cron job waits for the same time of day.
+    The step does not move the due time of a cron job, which waits for the same time of day.
     """
     weather = Weather()
     series = Series(weather)
@@ -75,7 +75,7 @@ def test_a_run_now_just_before_the_due_time(later_ms, is_right):
 @pytest.mark.parametrize(("later_ms", "is_right"), [(0, True), (1_200_000, False)])
 def test_the_scheduled_due_time_waits_for_the_end_of_the_run(recurrence, later_ms, is_right):
     """
-    If the clock is set between two attempts of a `run_now`, the next due time moves once the run has ended.
+    If the clock is set between two attempts of a `run_now`, the series' next due time moves once the run has ended.
     """
     weather = Weather()
     series = Series(weather)

@@ -59,9 +59,9 @@ def test_power_cuts_in_batches(proven):
 @pytest.mark.parametrize("proof", ["power_cut.py", "power_cut_batches.py"])
 def test_power_cuts_can_lose(proven, proof, synchronous):
     """
-    If SQLite does not wait for the disk, the same power cuts lose acknowledged writes.
+    If SQLite does not wait for the disk, power cuts lose acknowledged writes.
 
-    This shows that the proof can fail.
+    This shows that the power-cut proof can fail.
     """
     pytest.importorskip("apsw", reason="apsw is not installed: requirements/dev.txt has it")
     code, line = proven(proof, "--cuts", "20", "--seed", "1", "--synchronous", synchronous)
@@ -203,7 +203,7 @@ def test_cron_differences_belong_to_a_class():
 
 def test_zones_around_their_changes():
     """
-    In zones with gaps at midnight, at the end of the day, or of half an hour, no day is omitted and none fires twice.
+    In zones with gaps at midnight, at the end of a day, or of only half an hour, a daily job fires exactly once a day.
     """
     crons = pytest.importorskip("crons", reason="croniter is not installed: requirements/dev.txt has it")
     for name in ("Africa/Cairo", "America/Nuuk", "Australia/Lord_Howe", "Europe/Berlin", "Asia/Beirut"):

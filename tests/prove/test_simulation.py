@@ -1,5 +1,5 @@
 """
-The simulation in its short form: days without violations, one day twice, and faulty engines that it must detect.
+The simulation in its short form: days without violations, one day run twice, and faulty engines that it must detect.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from simulation import Plan, check_history, run_seed, simulate
 
 HOURS = 6.0
 OFTEN, RARELY, LONG = range(0, 48, 2), range(0, 192, 16), range(0, 128, 8)
-"""Distances of the tried seeds from the first: for a frequent fault, a rare one, and one that needs a whole day."""
+"""Steps from the first seed to the other seeds that are tried for a fault.
+
+They are for a frequent fault, for a rare fault, and for a fault that needs a whole day."""
 HOURS_MAX = 5
 """Maximum number of short days that are tried before the longer days."""
 CROWDED = 10
@@ -35,7 +37,7 @@ The seed of a day with other clock rates and hanging statements, and the seed of
 @pytest.mark.parametrize("seed", [*range(6), CROWDED, *PULLED, *FULL_LANES, RATES, EQUIPMENT])
 def test_a_day_without_violations(seed):
     """
-    Kills, pauses, cuts, bad lines and clock steps do not break the promise in some hours of a day.
+    In some hours of a day with kills, pauses, cuts, bad lines and clock steps, the checker finds no violation.
     """
     verdict = run_seed(seed, HOURS)
     assert verdict.violations == ()
@@ -47,7 +49,7 @@ def test_a_day_without_violations(seed):
 @pytest.mark.parametrize("plan", dict.fromkeys(AT_ONCE.values()), ids=lambda plan: f"{plan.seed}-{plan.breaks}")
 def test_a_quarter_of_an_hour_without_violations(plan):
     """
-    The quarters of an hour in which faulty engines are tried have no violation with the correct engine.
+    With the correct engine, the quarters of an hour that are used to find faulty engines have no violation.
     """
     assert check_history(simulate(plan), plan.shards) == []
 
@@ -55,7 +57,7 @@ def test_a_quarter_of_an_hour_without_violations(plan):
 @pytest.mark.parametrize("seed", [0, 1, FULL_LANES[1], RATES, EQUIPMENT])
 def test_minutes_without_violations(seed):
     """
-    Twenty-four minutes of a day do not break the promise.
+    In twenty-four minutes of a day with faults, the checker finds no violation.
     """
     verdict = run_seed(seed, 0.4)
     assert verdict.violations == ()
@@ -66,7 +68,7 @@ def test_minutes_without_violations(seed):
 @pytest.mark.parametrize("seed", PULLED)
 def test_an_hour_without_violations(seed):
     """
-    An hour in which workers pull does not break the promise.
+    In an hour in which workers pull, the checker finds no violation.
     """
     verdict = run_seed(seed, 1.0)
     assert verdict.violations == ()
@@ -116,7 +118,7 @@ def days_of(name):
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_faulty_engine_is_found(name):
     """
-    An engine or store with the fault *name* breaks the promise within a few seeds, in the expected way.
+    If an engine or store has the fault *name*, the checker finds a violation of the expected kind within a few seeds.
     """
     mutant, kinds = MUTANTS[name]
     for plan in days_of(name):
@@ -130,7 +132,9 @@ def test_a_faulty_engine_is_found(name):
 @pytest.mark.parametrize(("first", "names"), TOGETHER, ids=["+".join(names) for _, names in TOGETHER])
 def test_faulty_engines_are_found_together(first, names):
     """
-    If faults that break the promise in different ways are simulated together, all of them are found within a few seeds.
+    If several faults are simulated together, all of them are found within a few seeds.
+
+    The faults are chosen so that each breaks a different guarantee.
     """
     expected = {name: MUTANTS[name][1] for name in names}
     assert sum(map(len, expected.values())) == len(set().union(*expected.values()))

@@ -1,5 +1,5 @@
 """
-If a callback raises at the end of a context, all other steps of the end are still done.
+If a callback raises at the end of a context, all other callbacks run, and all other contexts end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def wheel(request: pytest.FixtureRequest) -> TimerWheel:
 
 def test_on_end_that_exits(wheel, caplog):
     """
-    If `on_end` callbacks raise exceptions that are not an Exception, the first is raised once all contexts have ended.
+    If `on_end` callbacks raise exceptions such as SystemExit, the first is raised once all contexts have ended.
     """
     context = with_cancel(background(wheel))
     called: list[str] = []
@@ -42,7 +42,7 @@ def test_on_end_that_exits(wheel, caplog):
 @pytest.mark.parametrize("end", [TimerWheel.drain, TimerWheel.close])
 def test_a_wheel_that_ends_contexts(wheel, end):
     """
-    An `on_end` callback that raises during a drain or close does not keep other contexts, or the wheel, from ending.
+    If an `on_end` callback raises during a drain or close, the other contexts still end, and the wheel can be closed.
     """
     first, second = with_timeout(background(wheel), 5), with_timeout(background(wheel), 6)
     first.on_end(lambda: sys.exit(3))

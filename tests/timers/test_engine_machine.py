@@ -47,7 +47,7 @@ class NoCutoff(WheelEngine):
     """
     A faulty engine: a turn also fires timers that were set during the turn.
 
-    It fires at most a thousand, so that a callback that restarts itself comes to an end.
+    It does so at most a thousand times, so that a callback that restarts itself comes to an end.
     """
 
     _left = 1_000
@@ -61,12 +61,12 @@ class NoCutoff(WheelEngine):
 
 class SilentExit(WheelEngine):
     """
-    A faulty engine: after an exception that is not an Exception, the rest of the batch is lost.
+    A faulty engine: if a callback raises an exception such as SystemExit, the rest of the batch is lost.
     """
 
     def fire_due(self, limit: int | None = None) -> int:
         """
-        Fire timers, and drop the rest of the batch after such an exception.
+        Fire timers. If a callback raises such an exception, drop the rest of the batch.
         """
         try:
             return super().fire_due(limit)

@@ -1,5 +1,5 @@
 """
-A copy of an error is equal to the error, and has no frames in common with it.
+A copy of an error is equal to the error, and shares no traceback frames with it.
 
 If an error cannot be copied in this way, the error itself is used.
 """
@@ -143,9 +143,9 @@ def test_a_copy_is_equal(error):
 
 def test_an_error_that_cannot_be_copied_is_itself():
     """
-    If a copy would differ from the error, the error itself is used.
+    If a copy of an error would differ from the error, the error itself is used.
 
-    Its traceback is then reset, so that it does not grow.
+    Its traceback is then reset, so that it does not grow each time the error is raised.
     """
     error = fail(SealedError("x"))
     assert copy_error(error, None) is error
@@ -164,7 +164,7 @@ def test_no_constructor_is_called():
 
 def test_a_note_stays_with_its_copy():
     """
-    If one waiter adds a note to its copy of an error, other waiters' copies do not have this note.
+    If one caller adds a note to its copy of an error, the copies of other callers do not have this note.
     """
     error = with_notes()
     copy = copy_error(error, None)
@@ -181,7 +181,7 @@ def load():
 
 def chained():
     """
-    Return two errors. The second is raised by a load that is called while the first is being handled.
+    Return two errors. The second is raised by a load that begins while the first is being handled.
     """
     try:
         {}["the caller's"]
@@ -194,9 +194,9 @@ def chained():
 
 def test_the_chain_ends_before_the_caller():
     """
-    A copy has the causes of the load's error.
+    A copy of a load's error has the causes of this error.
 
-    It has neither the error that the caller was handling nor the caller's frames.
+    It does not have the error that the caller was handling when it began the load, and no frames of the caller.
     """
     outer, error = chained()
     assert error.__cause__.__context__ is outer

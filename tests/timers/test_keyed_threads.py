@@ -63,9 +63,9 @@ def test_threads_that_set_one_key_leave_one_timer(make_rig):
 @pytest.mark.parametrize("by_name", [False, True])
 def test_a_set_from_inside_a_set_wins_whole(by_name):
     """
-    If `set` is called during another call of `set`, the value and the deadline of the inner call stay.
+    If `set` is called during another call of `set` for the same key, the value and the deadline of the inner call stay.
 
-    The driver makes the inner call when it learns of the outer call's deadline.
+    Here the driver makes the inner call when the outer call gives it an earlier deadline.
     """
     wheel = TimerWheel(on_expire=print, clock=ManualClock())
     start = wheel.time()

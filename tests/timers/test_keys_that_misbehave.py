@@ -30,7 +30,7 @@ def test_an_unhashable_key(make_rig, key):
 
 class Moody:
     """
-    A key whose hash and comparison the test chooses.
+    A key whose hash and comparison run functions that the test chooses.
     """
 
     def __init__(self, name: str, mood: dict[str, Callable[[], object]]) -> None:

@@ -1,5 +1,5 @@
 """
-If a signal handler raises between any two lines, the state stays consistent.
+If a signal handler raises between any two lines of the package's code, timers, keys and series stay consistent.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Rig:
 
     def check(self) -> None:
         """
-        Check the invariants, and that every timer fires.
+        Check the invariants of the wheel, and that every timer fires.
         """
         wheel = self.wheel
         wheel.check()
@@ -172,7 +172,7 @@ VERBS: dict[str, Callable[[Rig], object]] = {
 @pytest.mark.parametrize("verb", VERBS)
 def test_at_every_line_of_a_verb(verb):
     """
-    Wherever a method is interrupted, the invariants hold, and timers that are set afterwards fire.
+    Wherever a method is interrupted, the wheel's invariants hold, and timers that are set afterwards fire.
     """
     VERBS[verb](Rig())  # completes the imports of the method
     number = 0
@@ -254,7 +254,7 @@ def test_at_every_line_of_a_series(kind, is_run_now):
 
 def test_at_every_line_of_a_pool_that_is_full():
     """
-    If a full pool refuses a firing of a series, the series continues, wherever the turn is then interrupted.
+    If a full pool refuses a firing of a series, the series continues, at whichever line the turn is interrupted.
     """
 
     class Full:
@@ -340,7 +340,7 @@ def test_at_every_line_of_a_shard(verb):
 
 def test_at_every_line_of_a_submit():
     """
-    If a submit to a pool is interrupted, the pool still runs later callbacks.
+    If the submission of a callback to a pool is interrupted, the pool still runs later callbacks.
     """
 
     class Due:

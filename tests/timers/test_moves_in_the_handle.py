@@ -1,5 +1,5 @@
 """
-A move to a later deadline is written only into the timer's handle, where the engine finds it.
+A move to a later deadline is written only into the timer's handle, from which the engine then reads it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def test_the_driver_gets_the_moved_deadline() -> None:
 
 def test_among_equal_deadlines_the_one_moved_first_fires_first() -> None:
     """
-    Among timers with equal deadlines, the timer that was set or moved last fires last.
+    Among timers with equal deadlines, the timer that was set or moved first fires first.
     """
     clock = ManualClock(0)
     engine, fired = Engine(clock), []
@@ -85,9 +85,9 @@ def test_moved_timers_in_lists_drains_and_closes() -> None:
 
 def test_many_moved_timers_keep_order_and_instants() -> None:
     """
-    150,000 timers are moved at random and fire in order.
+    If 150,000 timers are moved at random, they fire in order.
 
-    The allocator does not keep that many handles in one place.
+    The handles of so many timers are spread over several memory areas.
     """
     seed = random.randrange(2**32)
     draw, clock = random.Random(seed), ManualClock(0)
@@ -112,7 +112,7 @@ def test_many_moved_timers_keep_order_and_instants() -> None:
 
 def test_an_engine_that_is_gone_leaves_its_number_to_the_next() -> None:
     """
-    If thousands of engines are made and freed, and reuse each other's numbers, each timer still finds its own engine.
+    If thousands of engines are made and freed, later engines reuse their numbers. Each timer still finds its engine.
     """
     clock = ManualClock(0)
     kept = Engine(clock)

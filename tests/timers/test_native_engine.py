@@ -21,7 +21,7 @@ class TestNativeEngine(EngineSuite):
 @pytest.mark.parametrize("bits", [8, 30, 47, 50, 51, 52, 53, 56, 60, 62])
 def test_it_reads_a_float_as_to_deadline_does(bits: int) -> None:
     """
-    Floats of every size, even between two nanoseconds, are converted as `to_deadline` does.
+    Floats of every size, even between two whole nanoseconds, are converted exactly as `to_deadline` does.
     """
     draw = Random(bits)
     engine = Engine(ManualClock(), max_pending=None)

@@ -140,7 +140,7 @@ REFUSED: list[tuple[Any, type[Exception]]] = [
 
 class Rig:
     """
-    A wheel on a manual clock, with one timer, one key and one id. It fires only on request.
+    A wheel on a manual clock, with one timer, one key and one bulk timer. The wheel fires only on request.
     """
 
     def __init__(self, design: Any) -> None:
@@ -451,7 +451,7 @@ def test_arrays_of_delays(rig, kind, order):
 @pytest.mark.parametrize("kind", ["i8", "u8", "O"])
 def test_arrays_of_ids(rig, kind, order):
     """
-    Ids are found in arrays with any byte order and layout.
+    Ids of timers are found in arrays with any byte order and layout.
     """
     for name in shapes(np.array([1])):
         rig.wheel.drain()
@@ -463,7 +463,7 @@ def test_arrays_of_ids(rig, kind, order):
 
 def test_other_buffers(rig):
     """
-    The element types that ctypes, array and memoryview declare are used.
+    Arrays of ctypes, array, memoryview and pandas are read with the element type that they declare.
     """
     for values in (
         (ctypes.c_double * 2)(1, 2),

@@ -1,5 +1,5 @@
 """
-The checker of the promise: real runs keep the promise, and each violation is detected.
+Real runs keep the guarantees of docs/promise.md, and the checker of these guarantees detects each violation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PATIENCE_S = 20.0
 @pytest.mark.parametrize("make", [lambda: None, HeapWheel], ids=["native", "heap"])
 def test_a_run_on_a_manual_clock(make):
     """
-    If thousands of operations set, move and cancel timers, also in callbacks, the wheel keeps the promise exactly.
+    If thousands of operations set, move and cancel timers, also in callbacks, the wheel keeps tickwheel's promise.
     """
     seed = random.randrange(2**32)
     rng = random.Random(seed)
@@ -155,7 +155,7 @@ BROKEN = {
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_broken_promise_is_reported(case):
     """
-    If the promise is broken, the checker reports this in one line, with the timer and the time.
+    If a wheel breaks the promise, the checker reports this in one line, with the timer and the time.
     """
     events, options, text = BROKEN[case]
     with pytest.raises(PromiseBrokenError) as found:

@@ -35,7 +35,7 @@ class Rig:
 
     def fire(self) -> None:
         """
-        Record the time, and perform the requested act.
+        Record the time of the firing, and then call the function that the test has set.
         """
         self.fired.append(round((self.clock.monotonic_ns() - self.start_ns) / 1e9, 6))
         self.then()
@@ -165,7 +165,7 @@ def test_times_is_a_count(rig):
 
 class Held:
     """
-    An executor that runs its callbacks when the test requests it.
+    An executor that runs its callbacks only when the test requests it.
     """
 
     def __init__(self) -> None:
@@ -216,7 +216,9 @@ def test_changed_while_it_waits(rig):
 
 def test_a_firing_that_was_overtaken(rig):
     """
-    If a worker is late with a firing, it does nothing if the series was resumed since, or fires in another worker.
+    If a worker begins a firing late, the firing does nothing if the series was paused and resumed in the meantime.
+
+    It also does nothing while the series fires in another worker.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)
@@ -240,7 +242,7 @@ def test_a_firing_that_was_overtaken(rig):
 
 def test_due_again_before_the_call_has_ended(rig):
     """
-    A series continues even if its next firing already waits for a worker when the last call ends.
+    If the next firing of a series already waits for a worker when a call ends, the series continues.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)

@@ -148,7 +148,7 @@ def test_a_series_is_complete_before_others_see_it():
 
 def test_callbacks_of_a_pool_in_its_context():
     """
-    A callback without its own context runs in the context of the pool, and does not change the context of others.
+    If a callback was set without its own context, it runs in the pool's context, and does not affect other callbacks.
     """
     seen, ended = [], threading.Event()
 

@@ -115,7 +115,7 @@ ZONES = {
 @pytest.mark.parametrize(("line", "tz", "start", "fired"), ZONES.values(), ids=ZONES)
 def test_daylight_saving(line, tz, start, fired):
     """
-    Gaps, overlaps and the day that Samoa skipped have the same effect on series as on a scheduler's jobs.
+    Gaps, overlaps and the day that Samoa skipped have the same effect on a series as on a recurring job.
     """
     rig = Rig()
     rig.begin(datetime.fromisoformat(start).replace(tzinfo=ZoneInfo(tz)))
@@ -282,7 +282,7 @@ def test_a_wall_clock_that_stands_still():
 
 def test_a_clock_beyond_the_precision_of_floats():
     """
-    Checks make progress even if their times in seconds are rounded down by a nanosecond.
+    If the clock's time in seconds is rounded down by a nanosecond, the checks of the wall clock still make progress.
     """
     clock = ManualClock(9_007_199_999_999_990, wall=NOON.timestamp())
     fired: list[int] = []
@@ -496,7 +496,7 @@ def test_listings_show_the_next_firing(rig):
 
 def test_idle_series_wake_the_wheel_once_a_minute(rig):
     """
-    A hundred idle series wake the wheel together, once a minute.
+    A hundred idle series wake the wheel only once a minute, all at the same time.
     """
     for minute in range(100):
         rig.wheel.call_cron(f"{minute % 60} 9 * * *", rig.note)

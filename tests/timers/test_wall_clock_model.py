@@ -27,7 +27,7 @@ EVERY = (1, 5, 7, 15, 30)
 
 class Model:
     """
-    A model of the series `*/every * * * *`, which checks at each second whether the series is due.
+    A model of the series `*/every * * * *`. At each second it checks whether the series is due.
     """
 
     def __init__(self, every: int, tz: str, wall: int, misfire: str) -> None:
@@ -63,7 +63,7 @@ class Model:
 
     def passed(self, until: int) -> int:
         """
-        Return the number of matches from the one after the present due time up to *until*, at most 100.
+        Return the number of missed matches: those after the present due time and up to *until*, at most 100.
         """
         count, at = 0, self.first_after(self.due)
         while at <= until and count < 100:

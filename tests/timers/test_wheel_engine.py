@@ -1,5 +1,5 @@
 """
-The engine passes the contract suite over any wheel. The wheel here is the heap.
+The engine passes the contract suite of engines over any wheel. Here the wheel is a heap.
 """
 
 import sys

@@ -89,7 +89,7 @@ def test_the_collector_is_not_counted() -> None:
 @pytest.mark.parametrize("design", [NativeWheel, HeapWheel, RoundsWheel, HierarchicalWheel, CascadingWheel])
 def test_tokio_hangs_after_12_days(design: Any) -> None:
     """
-    If a deadline is one whole turn of a level ahead, and so in the present slot, it is neither lost nor early.
+    If a deadline is one whole turn of a level ahead, the entry is in the present slot. It is neither lost nor early.
 
     (This is tokio #8334.)
     """
@@ -129,7 +129,7 @@ def test_delays_about_the_span() -> None:
 
 def test_delays_about_a_turn(make_ticked: Make) -> None:
     """
-    Delays of one or more turns, plus or minus a nanosecond, end on time. The longest possible delay does, too.
+    Delays of one or more turns, plus or minus a nanosecond, end on time. So does the longest possible delay.
     """
     wheel = make_ticked(1)
     wheel.advance(3 * SECOND)
@@ -175,7 +175,7 @@ def test_base_is_now_and_not_the_last_tick(make: Make) -> None:
 
 def test_an_early_wake_up_arms_again(make: Make) -> None:
     """
-    If a wheel is polled too early, it delivers nothing, and its next expiration stays the same.
+    If a wheel is polled too early, it delivers nothing, and its next expiration does not change.
     """
     wheel = make(1)
     wheel.insert(9 * SECOND, "tea")
@@ -222,7 +222,7 @@ def test_cancelled_siblings_of_a_due_batch(make: Make, gone: tuple[int, ...]) ->
 
 def test_stale_handles_have_no_effect(make: Make) -> None:
     """
-    The id of an entry that no longer exists has no effect on the entry that uses its place.
+    The id of an entry that no longer exists has no effect on a new entry that is stored in the same place.
     """
     wheel = make(1)
     stale = wheel.insert(SECOND, "old")

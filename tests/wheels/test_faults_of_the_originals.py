@@ -36,9 +36,9 @@ def test_russellluo_fires_891_ms_early(make: Make) -> None:
 
 def test_russellluo_deadlocks_on_reinsert() -> None:
     """
-    The entries of a coarse slot are inserted again only after the slot was removed.
+    The entries of a coarse slot are inserted again only after the slot was emptied.
 
-    So an entry that belongs in the same slot causes no endless loop (#53).
+    So an entry that belongs in the same slot again causes no endless loop (#53).
     """
     for slots in range(2, 9):
         wheel = HierarchicalWheel(tick=1, slots=slots)
@@ -161,7 +161,7 @@ def test_skynet_clock_stepped_back(make: Make) -> None:
 
 def test_article_inserts_before_deciding() -> None:
     """
-    A delay longer than the span is refused, and leaves nothing that could fire early.
+    A delay longer than the span is refused, and leaves no entry that could fire early.
     """
     wheel = SingleWheel(tick=1, slots=8)
     with pytest.raises(SpanExceededError):
@@ -172,7 +172,7 @@ def test_article_inserts_before_deciding() -> None:
 
 def test_article_takes_long_delays_modulo_the_ring(make_ticked: Make) -> None:
     """
-    A delay of many turns ends only after all of them.
+    A delay of many turns of the ring ends only after all these turns.
     """
     wheel = make_ticked(1)
     for turns in (1, 2, 3, 100, 10_000):

@@ -125,14 +125,16 @@ def test_wheels_are_made_on_demand() -> None:
 )
 def test_level_for(tick: int, pointer: int, level: int) -> None:
     """
-    An entry is in the finest ring for which all higher bits of its tick and of the counter are equal.
+    An entry is in the finest ring for which its tick and the counter agree in all higher bits.
     """
     assert _level_for(tick, pointer) == level
 
 
 def test_index_for() -> None:
     """
-    The slot number of a tick in a ring is a group of adjacent bits of the tick. Together the groups are all 32 bits.
+    A ring uses a group of adjacent bits of a tick as the slot number.
+
+    The groups of all rings together are the 32 bits of the tick.
     """
     tick = 0b110001_000011_100000_011111_10101010
     indexes = [_index_for(tick, level) for level in range(LATER)]

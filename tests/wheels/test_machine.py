@@ -112,7 +112,7 @@ class DoublingWheel(HeapWheel):
 
 class UnstableWheel(HeapWheel):
     """
-    A faulty wheel that orders equal deadlines by the time of the insert, even if an entry was moved later.
+    A faulty wheel that orders equal deadlines by the time of the insert, even if an entry was moved after its insert.
     """
 
     def reschedule(self, id: int, deadline: int) -> bool:
@@ -138,7 +138,7 @@ class SleepyWheel(HeapWheel):
 
 class HoardingWheel(HeapWheel):
     """
-    A faulty wheel that keeps a reference to the last cancelled payload.
+    A faulty wheel that keeps a reference to the payload that was cancelled last.
     """
 
     def cancel(self, id: int) -> bool:
@@ -188,9 +188,9 @@ def test_the_machine_finds_it(broken: Callable[[], HeapWheel]) -> None:
 @pytest.mark.parametrize("operation", ["cancel", "move", "look"])
 def test_an_omitted_insert_is_not_another_entry(operation: str) -> None:
     """
-    If a reduced program omits an insert, operations on that insert do nothing.
+    If a reduced program omits an insert, later operations on the omitted entry do nothing.
 
-    They do not affect another entry that has the number of this insert as its id.
+    The wheel may give the number of the omitted insert to a different entry as its id. This entry is not affected.
     """
     wheel = HeapWheel()
     replay(lambda _: wheel, Case(0, (("insert", 7, 100), (operation, 1, 50))))

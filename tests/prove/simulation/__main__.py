@@ -1,5 +1,5 @@
 """
-Simulate many days, print each day that breaks the promise with its seed, and a summary line at the end.
+Simulate many days, print each day on which tickwheel broke a guarantee, with its seed, and print a summary line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SHOWN = 5
 """
 Maximum number of violations that are printed for one day.
 
-The first is the one to examine.
+The first violation is the one to examine.
 """
 
 

@@ -24,7 +24,7 @@ _EVERYWHERE: Final = ("the", "failover", "emptied", "after")
 
 class Beside:
     """
-    The attempts that are running, according to the events so far.
+    The attempts that are running after the events so far.
     """
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from tickwheel.jobs.model import Answer, Cancel, Move, Outcome, Replay, Resume, 
 __all__ = ["Callers"]
 
 _BEHIND_MS: Final = 2.0
-"""Tolerance in ms, because each of two times is rounded down to a millisecond."""
+"""Tolerance in ms for the comparison of two times, each of which is rounded down to a millisecond."""
 _VERBS: Final[dict[str, type]] = {
     "set": Set,
     "move": Move,

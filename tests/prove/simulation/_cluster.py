@@ -210,9 +210,9 @@ class Cluster:
 
     def _cut_leases(self, now: int) -> None:
         """
-        Shorten leases that were written before the clock was set back.
+        Shorten leases that were granted before the clock was set back.
 
-        They then expire one lease length from *now*.
+        They then expire one lease length after *now*.
         """
         latest = now + self._lease_ms
         self._seen = {name: min(until, latest) for name, until in self._seen.items()}
@@ -264,7 +264,7 @@ class Cluster:
         """
         Empty the tables, as if a store had created them again.
 
-        Sequences leap ahead, and no shard has an owner.
+        No shard has an owner then. Generations and epochs continue at much higher numbers.
         """
         for shard in list(self._shards.values()):
             self._free(shard)
@@ -306,7 +306,7 @@ class Cluster:
 
     def withdrawal_requests(self, connection: Connection, shards: Sequence[int]) -> list[Job]:
         """
-        Return the requests about jobs of *shards* that are still valid and unanswered.
+        Return the jobs of *shards* whose withdrawal was requested, if the request is still valid and unanswered.
         """
         table, now = self._table, self.now_ms()
         self._asked_at = {name: at for name, at in self._asked_at.items() if holds(name[2], now - at)}

@@ -63,7 +63,7 @@ LIMITED: Final = ("single", "hung", "slow", "wide")
 """
 Handlers whose jobs may have to wait for one another.
 
-The checker expects a due job of such a handler to begin only while no other job of its lane is in progress.
+The checker expects that a due job of such a handler begins only while no other job of its lane is in progress.
 """
 QUEUEING: Final = (*LIMITED, QUEUE)
 """The handlers and the queue whose jobs may have to wait for a worker or for one another."""
@@ -88,11 +88,11 @@ _FIRST_TEN_S: Final = 400.0
 FROM_AFAR: Final = "afar/"
 """Prefix of the keys that are set by a process without handlers."""
 HERD: Final = 220
-"""Number of hanging jobs in a burst. One node may not run that many at a time."""
+"""Number of hanging jobs in a burst. It is higher than the number of jobs that one node may run at a time."""
 _CROWDED: Final = (16, 10)
 """The length of a period in days, and the day of each period on which many callers request the same jobs.
 
-These days use a cluster."""
+All these days use a cluster."""
 _SCOPES: Final = (
     "handler:work",
     "handler:work",
@@ -105,9 +105,9 @@ _SCOPES: Final = (
 """The scopes that are paused for a while."""
 _HERD_S: Final = 1_800.0
 _SERVER_STEPS: Final = 0.5
-"""Probability that the server's clock is set after a node's death, on the days on which this clock is set."""
+"""Probability that the server's clock is set after a node's death. This clock is set only on some days."""
 _BESIDE: Final = 10
-"""Number of jobs of a second handler that are due while the burst hangs."""
+"""Number of jobs of a second handler that are due while the jobs of the burst hang."""
 _DEAD_S: Final = 200.0
 """Seconds for which a node that is killed during a burst stays dead. Its leases expire in that time."""
 _HANDLERS: Final = ("work",) * 6 + ("impatient", "single")
@@ -211,7 +211,8 @@ def races(dice: random.Random, length: float, count: int, broken: list[Break]) -
     """
     Return requests for bursts of more jobs than there are workers, and for changes of these jobs near their due times.
 
-    If the line has a fault, the last burst is during that fault, so that withdrawals are written late, or twice.
+    If the day has a period with a bad line, the last burst is in this period. Withdrawals are then written late, or
+    twice.
     """
     found: list[Ask] = []
     weather = [each for each in broken if each.what == "weather"]
@@ -366,7 +367,7 @@ def pauses(dice: random.Random, others: list[Ask]) -> list[Ask]:
     """
     Return requests that pause some of the jobs of *others*, before or after their due time.
 
-    Most of these jobs are resumed. The rest stay pending to the end, and do not count as missed.
+    Most of these jobs are resumed. The other paused jobs stay pending to the end, and do not count as missed.
     """
     found: list[Ask] = []
     for each in others:
@@ -542,7 +543,7 @@ def scopes(dice: random.Random, length: float, count: int) -> Iterator[Break]:
     """
     Yield *count* pauses in order of time.
 
-    Each pauses one handler, all handlers, or all jobs. The pauses may overlap.
+    Each of them pauses one handler, all handlers, or all jobs. The pauses may overlap.
     """
     for at in sorted(dice.uniform(60.0, length * 0.97) for _ in range(count)):
         yield Break(at, f"scope {dice.choice(_SCOPES)}", dice.choice((1.0, 20.0, 120.0, 600.0)))
@@ -550,7 +551,7 @@ def scopes(dice: random.Random, length: float, count: int) -> Iterator[Break]:
 
 def breaks(dice: random.Random, length: float, count: int, *, is_cluster: bool) -> Iterator[Break]:
     """
-    Yield about *count* faults in order, with some calm hours in between.
+    Yield about *count* faults in order of time. There are some calm hours between the faults.
     """
     kinds = ["kill", "kill", "pause", "pause", "cut", "weather", "weather", "stop", "step", "deploy"]
     if is_cluster:

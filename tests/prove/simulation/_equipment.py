@@ -1,8 +1,8 @@
 """
 The equipment of nodes: a target, the data of a time zone, and a kind of rule.
 
-After some of its starts a node lacks a part of its equipment. All nodes run in one process, so the patched functions
-ask the machine of the calling task whether the part is missing.
+After some of its starts a node lacks a part of its equipment. All nodes run in one process, so the functions that use
+the equipment are patched: they ask the machine of the calling task whether the part is missing.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tickwheel.jobs.recurrence import Recurrence
 __all__ = ["EQUIPMENT", "RULES", "TARGET", "ZONE", "equipment"]
 
 EQUIPMENT: Final = ("zoned", "ruled", "sent")
-"""Parts that a node may lack, named like the handlers of the jobs that need them."""
+"""Parts that a node may lack. Each has the name of the handler whose jobs need it."""
 TARGET: Final = "sent"
-"""Name of the target."""
+"""Name of the target that a node may lack."""
 ZONE: Final = "Africa/Abidjan"
 """A zone whose clock always agrees with UTC."""
 _MARKS: Final = {"zoned": f'"tz":"{ZONE}"', "ruled": '"exclude":'}

@@ -1,12 +1,12 @@
 """
-The health of owners, derived from the events of a history. It decides from when on the limit on silence applies.
+The health of owners, derived from the events of a history. A job may be silent for longer if its owner is not healthy.
 
 A shard is healthy while the node of its owner is alive, and is not paused, cut off or on a bad line. After a fault, the
-node must also have had the time to renew its lease. Then the limit applies, even to jobs that were overdue before.
-
-If the owner lacks a job's handler, the limit applies once a healthy node can claim the job: a node that has the handler
-and owns a shard. Jobs of a lane may wait for each other. The limit applies to them only while their owner runs fewer
-attempts of the lane than the lane's share of the workers. For a handler in `LIMITED` this share counts as one.
+node must also have had the time to renew its lease. From then on, each job of the shard must begin within five seconds,
+even a job that was overdue before. If the owner lacks a job's handler, this limit applies once a healthy node can claim
+the job: a node that has the handler and owns a shard. Jobs of a lane may wait for each other. The limit applies to them
+only while their owner runs fewer attempts of the lane than the lane's share of the workers. For a handler in `LIMITED`
+this share counts as one.
 """
 
 from __future__ import annotations
@@ -38,10 +38,12 @@ Recovery time after a fault: a lease of 60 s is renewed every 20 s, and a call l
 _TAKEOVER_NS: Final = 85 * 10**9
 """Time from a node's death to a takeover: its leases of 60 s expire, and other nodes check every 20 s."""
 _CUT_NS: Final = 105 * 10**9
-"""Time from a step of the server's clock to a takeover: the next renewal shortens a dead node's lease to its length."""
+"""Maximum time in ns from a step of the server's clock until a dead node's shards are taken over.
+
+The lease of the dead node may then end much too late. Another node shortens it at its next lease renewal."""
 _CHANGED: Final = (Outcome.CANCELLED, Outcome.MOVED, Outcome.REPLACED, Outcome.PAUSED)
 _EVERYWHERE: Final = ("the", "failover", "emptied")
-"""Faults that affect all nodes: the end of the day, another server, or a server that has lost all data."""
+"""Faults that affect all nodes: the end of the day, a change to another server, and a server that lost all data."""
 
 
 class Health:
@@ -263,8 +265,9 @@ class Health:
         """
         Record a begin, a settle, or a delayed job that the owner of its shard has set.
 
-        With *is_of_former_clock*, the due time may come from the clock before a step: the write was in transit during
-        the step, or its node had not noticed the step. The begin of such a job is not compared with the due time.
+        If *is_of_former_clock* is true, the due time may come from the clock before a step: the write was in transit
+        during the step, or its node had not noticed the step. The begin of such a job is not compared with the due
+        time.
         """
         write, job = event.write, event.answer.job
         wanted = write.job.due_at if isinstance(write, Set) and write.clock_step is not None else None

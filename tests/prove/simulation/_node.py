@@ -115,7 +115,7 @@ class Node:
         """
         The handler that the node has gained at its last start. Other nodes may lack it.
 
-        Each start changes the version.
+        The node has this handler until its next start, which gives it the other handler.
         """
         return _VERSIONS[(self._number + self._lives) % 2]
 

@@ -1,7 +1,7 @@
 """
 Finds the due times of a recurring job by trying one instant after another.
 
-These due times are compared with the due times that the engine's calendar computes.
+The checker compares these due times with the ones that the engine's calendar has computed.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _STOPPING_MS: Final = 10_000
 @dataclass(frozen=True, slots=True)
 class _Run:
     """
-    The start of a run's handler and, if known, its end, by the store's clock.
+    The times at which a run's handler began and, if known, ended, by the store's clock.
 
-    The true time of the start is recorded, too.
+    The true time of the beginning is recorded, too.
     """
 
     begun: int
@@ -71,8 +71,8 @@ class Series:
         """
         Record a caller's write. Return the fault if the write set the same rule again and changed anything.
 
-        After a `run_now`, the series continues with the due time that was scheduled before. If this due time counts
-        elapsed time, a clock step moves it.
+        After a `run_now`, the series continues with the due time that was scheduled before. If the rule of the series
+        counts elapsed time, a clock step moves this due time.
         """
         write, outcome = event.write, event.answer.outcome
         if (

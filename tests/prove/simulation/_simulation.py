@@ -64,21 +64,21 @@ _EMPTIED_EACH: Final = 16
 _SERVER_STEPS: Final = (8, 4)
 """The length of a period in days, and the day of each period on which the clock of a cluster's server is set."""
 _PULLED: Final = (16, (8, 9))
-"""The length of a period in days, and the days of each on which workers pull and callers change recurring jobs."""
+"""The length of a period in days, and its days on which workers pull and callers change recurring jobs."""
 _RATES: Final = (32, (20, 22, 24, 26))
-"""The length of a period in days, and the days of each period on which statements hang and clock rates differ.
+"""The length of a period in days, and its days on which statements hang and clock rates differ.
 
 Each clock then runs up to a tenth faster or slower."""
 _LACKS: Final = (32, (22, 26, 30))
-"""The length of a period in days, and the days of each on which nodes lack a target, a zone or a kind of rule."""
+"""The length of a period in days, and its days on which nodes lack a target, a zone or a kind of rule."""
 _FULL_LANES: Final = (32, (18, 19))
 """
-The length of a period in days, and the days of each period on which lanes have far more jobs than room.
+The length of a period in days, and its days on which lanes have far more jobs than room.
 
-On a cluster a node is killed at that time.
+On a cluster a node is killed while the lanes are full.
 """
 _HANGING: Final = 0.05
-"""Share of the calls on a bad line that hang, on days with hanging statements."""
+"""Share of the calls on a bad line that hang. This applies only to days with hanging statements."""
 _LONGEST_S: Final = 120.0
 """Timeout in seconds for stopping a node. It is longer than any job takes."""
 _CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -92,7 +92,7 @@ class Plan:
     The size of a simulation.
 
     Attributes:
-        seed: Everything else is drawn from it; an even seed uses a cluster with leases, an odd one a file.
+        seed: Everything else is drawn from it; an even seed uses a cluster with leases, an odd seed a file.
         hours: Length of the day.
         asks: Number of requests.
         breaks: Number of faults.

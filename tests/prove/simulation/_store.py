@@ -51,9 +51,9 @@ class TripError(Exception):
 @dataclass(slots=True)
 class Line:
     """
-    The quality of one machine's network line. Each number is a share of all calls.
+    The quality of one machine's network line.
 
-    As an exception, `tripping` is a share of the failing calls.
+    Each number is a share of all calls, except `tripping`, which is a share of the failing calls.
     """
 
     slow: float = 0.0
@@ -88,8 +88,8 @@ class SimulatedStore:
             machine: The machine at this end of the line.
             line: The quality of the line; other code changes it during the day.
             dice: The source of the random numbers.
-            watched: A list to which the name of each call is appended, and the number of the one call that fails, from
-                1 on, with the way in which it fails.
+            watched: Two values. The name of each call is appended to the first, a list. The second is None, or the
+                number of the single call that must fail, from 1 on, and the way in which it fails.
         """
         self._calls, failing = watched
         self._failing_call, self._how = failing or (0, How.BEFORE)
@@ -137,7 +137,7 @@ class SimulatedStore:
 
     def _hangs_s(self) -> float:
         """
-        Return the time for which a statement hangs: until its deadline.
+        Return the time for which a hanging statement hangs, which is the time until its deadline.
         """
         return 1 + 4 * self._dice.random()
 

@@ -61,7 +61,7 @@ class Table(MemoryStore):
 
     def request_from(self, owner: str, jobs: Sequence[Job]) -> None:
         """
-        Request the withdrawal of *jobs* from *owner*.
+        Ask *owner* to withdraw *jobs*.
         """
         self._owner = owner
         self.request_withdrawal(jobs)

@@ -1,5 +1,5 @@
 """
-The near wheel of a simulated machine: the native engine, driven by a task.
+The timer wheel of a simulated scheduler, which holds the jobs due soon: the native engine, driven by a task.
 """
 
 from __future__ import annotations

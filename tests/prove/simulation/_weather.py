@@ -13,7 +13,7 @@ __all__ = ["LATE_NS", "Weather"]
 LATE_NS: Final = 150 * 10**9
 """Maximum wait of a job in a calm period: its notification may be lost (60 s), and its key may be busy (100 s)."""
 _UNREST_NS: Final = 240 * 10**9
-"""Time that must pass after a fault before a calm period begins: leases expire, and nodes return."""
+"""Time that must pass after a fault before a calm period begins. In this time leases expire and nodes come back."""
 _UNNOTICED_NS: Final = 45 * 10**9
 """
 Time in which nodes may not know of a step of the server's clock. They notice it at a lease renewal, every 20 s.
@@ -61,15 +61,15 @@ class Weather:
         """
         Return True if the store's clock showed *due_at* or later at some time after *since*.
 
-        If the clock was then stepped, its former time continues to count until the nodes have noticed the step.
+        If the clock was set back after that, its former time still counts until the nodes have noticed the step.
         """
         return any(at >= since and store_ms >= due_at for at, store_ms in self._peaks)
 
     def has_calm(self, start: int, end: int) -> bool:
         """
-        Return True if the period from *start* to *end* has a calm part that is long enough.
+        Return True if the period from *start* to *end* has a long calm part.
 
-        After that part no job should still wait.
+        The part is long enough if no job should still wait after it.
         """
         for moment in (start, *(over + _UNREST_NS for _, over in self._unrest)):
             calm = (moment - _UNREST_NS + 1, moment + LATE_NS)

@@ -1,9 +1,9 @@
 """
 Workers that pull jobs.
 
-They are separate processes, and lease attempts from one node after another. The usual faults of such workers happen: a
-paused node answers late or never, a killed node forgets their leases, an answer is lost, a job takes longer than a
-shard's lease lasts, or a worker vanishes.
+They are separate processes, and lease attempts from one node after another. Many things go wrong: a paused node answers
+late or never, a killed node forgets the leases of its workers, an answer is lost, a job takes longer than a shard's
+lease lasts, or a worker vanishes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 The parts that are common to both simulated stores.
 
-One store is a database that leases shards (`_cluster.py`). The other is a file that one process owns (`_one_file.py`).
-The data is in real stores.
+One of these stores is a database that leases shards (`_cluster.py`). The other is a file that one process owns
+(`_one_file.py`). Each keeps its rows in a real store.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HINT_LOST: Final = 0.2
 @dataclass(eq=False, slots=True)
 class Connection:
     """
-    A process's connection with the world.
+    A process's connection with the simulated store.
     """
 
     machine: SimulatedMachine
@@ -54,7 +54,7 @@ class World(Protocol):
         """
         Connect a process.
 
-        *heard* is set when another process has written.
+        The event *heard* is set when another process has written.
         """
 
     def disconnect(self, connection: Connection) -> None:

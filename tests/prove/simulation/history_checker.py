@@ -87,7 +87,7 @@ _EARLY_MS: Final = 0
 _OVERDUE_MS: Final = 5_000
 
 _SCARCE: Final = (*QUEUEING, *VERSIONED, *EQUIPMENT)
-"""Handlers whose jobs may have to wait for one of few nodes or workers."""
+"""Handlers that only few nodes or workers serve, so that their jobs may have to wait."""
 
 _NOBODY: Final = -1
 
@@ -370,9 +370,10 @@ class _Checker:
 
     def _was_cut_off(self, job: Job, attempts: int) -> bool:
         """
-        Return True if *job* has used up its attempts, and each attempt's process ended, or lost the job's shard, first.
+        Return True if *job* has used up its attempts, and no attempt could end normally.
 
-        A process has lost the shard if another process has begun the next attempt, which only the shard's owner can do.
+        The process of each attempt ended during the attempt, or it lost the job's shard. It has lost the shard if
+        another process has begun the next attempt, because only the shard's owner can do that.
         """
 
         def machines(firings: Iterable[tuple[Any, ...]], attempt: int) -> set[str]:
@@ -432,7 +433,9 @@ class _Checker:
 
     def _answer(self, event: Answered) -> None:
         """
-        Record which generation a caller's answer has ended. No attempt of it, or of an earlier one, may begin any more.
+        Record which generation has ended according to an answer.
+
+        No attempt of this generation, or of an earlier one, may begin any more.
         """
         key = self._callers.key_of(event.call)
         if event.outcome == "unknown":
