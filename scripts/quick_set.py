@@ -140,7 +140,7 @@ def of_stores(*names: str) -> tuple[str, ...]:
 
 
 ALWAYS: dict[str, tuple[str, ...]] = {
-    "1 never early": ("prove/test_short.py::test_none_is_early", *of_stores("test_until_is_excluded")),
+    "1 never early": ("prove/test_short.py::test_no_job_is_early", *of_stores("test_until_is_excluded")),
     "2 bounded lateness, 5 anything goes, 7 idle is free, 8 cancel gives back, 10a the surroundings": (
         "scheduler/test_clauses.py",
     ),
@@ -202,8 +202,8 @@ MUTANTS = (
     "prove/test_simulation.py::test_faulty_engines_are_found_together",
     "testing/test_suites.py::test_a_faulty_store_fails",
     "testing/test_suites.py::test_a_faulty_wheel_fails",
-    "timers/test_engine_machine.py::test_the_machine_finds_it",
-    "prove/test_protocol_model.py::test_finds",
+    "timers/test_engine_machine.py::test_a_faulty_engine_is_found",
+    "prove/test_protocol_model.py::test_each_known_fault_is_found",
 )
 """Tests whose cases are faults that have to be found. A case may have several faults, joined by +."""
 

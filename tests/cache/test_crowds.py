@@ -62,7 +62,7 @@ def test_inserting_many_keys_with_one_hash_ends(make):
     assert len(cache) == CROWD
 
 
-def test_each_is_compared_once(cache):
+def test_each_key_is_compared_once(cache):
     """
     A lookup compares the wanted key at most once with each key that has the same hash.
     """

@@ -94,7 +94,7 @@ class Model:
 
 
 @pytest.mark.parametrize("kind", ["lazy", "driven", "sliding", "sized", "driven and sized"])
-def test_a_cache_is_its_model(kind):
+def test_a_cache_agrees_with_its_model(kind):
     """
     After each operation, items, order, remaining lifetimes and reports of the cache are the same as in the model.
     """

@@ -148,7 +148,7 @@ def test_runs_that_a_gap_moves():
     assert end == int(datetime.fromisoformat("2026-03-29T01:00Z").timestamp()) * 1000
 
 
-def test_the_text():
+def test_the_canonical_text():
     """
     The canonical text of an exclusion is parsed to the same exclusion.
     """

@@ -69,7 +69,7 @@ def in_order(count: int) -> tuple[list[int], threading.Event, Callable[[int], No
     return got, signal, add
 
 
-def test_in_workers(make_rig):
+def test_callbacks_run_in_workers(make_rig):
     """
     Callbacks of timers, keys and series run in workers with their arguments, and never in the driver's thread.
     """

@@ -109,7 +109,7 @@ def test_it_cannot_be_pickled_or_copied():
             make(wheel)
 
 
-def test_time_is_the_clocks():
+def test_the_time_of_a_wheel():
     """
     `time()` of a wheel returns the seconds of its clock, and `when()` of a timer is a time of that clock.
     """

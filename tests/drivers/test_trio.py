@@ -133,7 +133,7 @@ def test_errors_and_the_end():
         kept[0].call_later(1, print)
 
 
-def test_dropped():
+def test_an_unreferenced_wheel():
     """
     An unreferenced wheel warns and fires its timers, and then its task ends.
     """

@@ -42,7 +42,7 @@ def test_until_a_time(clock):
 
 
 @pytest.mark.parametrize("clock", [make() for make in CLOCKS], ids=lambda clock: type(clock).__name__)
-def test_a_token_is_kept(clock):
+def test_an_early_wake_up_is_kept(clock):
     """
     A wake-up that comes before a wait ends the wait at once. A thousand such wake-ups count as one.
     """

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_holds():
+def test_the_promise_holds_in_every_order():
     """
     The promise holds for every order of steps of two nodes and two jobs, with a restart in place and a pause.
     """
@@ -26,7 +26,7 @@ def test_holds():
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_finds(name):
+def test_each_known_fault_is_found(name):
     """
     If a known fault is put back into the model, the check finds the fault, and shows the steps that lead to it.
     """

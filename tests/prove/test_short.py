@@ -98,7 +98,7 @@ def test_clock_steps(proven):
 @pytest.mark.realtime
 @pytest.mark.slow
 @pytest.mark.parametrize("store", ["sqlite", "postgres", "redis"])
-def test_none_is_early(proven, store):
+def test_no_job_is_early(proven, store):
     """
     No job fires before its due time by the clock of its store, at any fraction of a millisecond.
     """

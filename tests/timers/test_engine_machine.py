@@ -110,7 +110,7 @@ class Generous(WheelEngine):
 
 
 @pytest.mark.parametrize("broken", [NoCutoff, SilentExit, TwoLives, Unstable, Generous])
-def test_the_machine_finds_it(broken):
+def test_a_faulty_engine_is_found(broken):
     """
     A faulty engine is detected within some thousand operations, and the reduced program still shows the fault.
     """

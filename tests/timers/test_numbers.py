@@ -461,7 +461,7 @@ def test_arrays_of_ids(rig, kind, order):
         assert rig.wheel.cancel_many(shapes(np.array(ids).astype(dtype))[name]) == 3, name
 
 
-def test_other_buffers(rig):
+def test_arrays_of_other_libraries(rig):
     """
     Arrays of ctypes, array, memoryview and pandas are read with the element type that they declare.
     """

@@ -65,7 +65,7 @@ def test_every_interval(make_rig):
 
 
 @pytest.mark.parametrize("first", [0, -1, 0.5, 7])
-def test_the_first(make_rig, first):
+def test_the_first_firing(make_rig, first):
     """
     A series can have a first firing at any time, and its phase counts from that time.
     """
@@ -76,7 +76,7 @@ def test_the_first(make_rig, first):
     assert rig.fired == [begin + 2 * number for number in range(5) if begin + 2 * number <= 9]
 
 
-def test_times(make_rig):
+def test_a_number_of_firings(make_rig):
     """
     A series with `times` is not pending after its last firing, and cannot be cancelled.
     """
@@ -129,7 +129,7 @@ def test_missed_by_a_jump(make_rig, missed, fired):
     assert rig.fired == fired
 
 
-def test_exactly_on_the_next(make_rig):
+def test_a_callback_that_ends_at_the_next_due_time(make_rig):
     """
     If a callback ends exactly at the next due time, that firing counts as missed.
     """

@@ -89,7 +89,7 @@ def test_from_inside(rig):
     assert rig.fired == [10, 40, 50, 60, 63, 66]
 
 
-def test_another_interval(rig):
+def test_a_new_interval(rig):
     """
     A new interval counts from now, and may make the next firing earlier or later. A paused series stays paused.
     """

@@ -99,7 +99,7 @@ class Model:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_beside_the_model(seed):
+def test_a_series_fires_like_its_model(seed):
     """
     However the clock is set, the series fires when the model does.
 

@@ -171,7 +171,7 @@ BROKEN = [EarlyWheel, ForgetfulWheel, DoublingWheel, UnstableWheel, SleepyWheel,
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_the_machine_finds_it(broken: Callable[[], HeapWheel]) -> None:
+def test_a_faulty_wheel_is_found(broken: Callable[[], HeapWheel]) -> None:
     """
     A faulty wheel is detected within a few thousand operations, and the reduced program still shows the fault.
     """
@@ -199,7 +199,7 @@ def test_an_omitted_insert_is_not_another_entry(operation: str) -> None:
 
 
 @pytest.mark.parametrize("broken", [*BROKEN, HoardingWheel, LenientWheel])
-def test_the_suite_finds_it(broken: Callable[[], HeapWheel]) -> None:
+def test_a_faulty_wheel_fails_the_suite(broken: Callable[[], HeapWheel]) -> None:
     """
     A faulty wheel fails at least one test of the contract suite.
     """
