@@ -205,7 +205,7 @@ def test_cache_info():
 
 def test_a_method_that_is_cached():
     """
-    For a method, the object is part of the key. The bound method has the attributes of the cache.
+    For a method, the object is part of the key. The bound method has attributes such as `cache_info`.
     """
 
     class Squares:

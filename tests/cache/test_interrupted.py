@@ -276,7 +276,7 @@ def test_at_two_lines(make, call, gap, caplog):
 @pytest.mark.parametrize("make", ["plain", "renewing"])
 def test_real_signals(make, caplog, monkeypatch):
     """
-    A real timer's signals raise 25,000 time limits, and every key can still be loaded afterwards.
+    If the signals of a real timer raise an exception 25,000 times, every key can still be loaded afterwards.
     """
     caplog.set_level(logging.CRITICAL, "tickwheel")
     monkeypatch.setattr(sys, "unraisablehook", id)  # a signal may arrive in a destructor, which cannot raise

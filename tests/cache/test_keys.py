@@ -195,7 +195,7 @@ def test_references_are_dropped_at_once():
 
 def test_a_cycle_through_a_cache_is_collected():
     """
-    A reference cycle through a cache is collected, whether by a value, a callback or getsizeof.
+    A reference cycle through a cache is collected, whether it includes a value, a callback or getsizeof.
     """
 
     class Cache(TTLCache):

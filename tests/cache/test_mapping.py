@@ -108,7 +108,7 @@ def test_the_least_recently_used_goes_first(make):
 
 def test_popitem_of_an_empty_cache(make):
     """
-    On an empty cache, `popitem` raises a KeyError that names the class, without a context.
+    On an empty cache, `popitem` raises a KeyError that names the class. The traceback shows no other exception.
     """
     with pytest.raises(KeyError, match="is empty") as caught:
         make(3).popitem()

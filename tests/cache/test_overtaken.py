@@ -102,7 +102,9 @@ def take(request):
 @pytest.mark.parametrize("write", WRITES)
 def test_a_write_during_a_load_stays(take, write):
     """
-    If a key is set during a load of this key, the load stores nothing, returns the new value, and is counted.
+    If a key is set during a load of this key, the load stores nothing, and returns the new value.
+
+    The load is counted as overtaken.
     """
     cache = TTLCache(10, 60.0)
     assert take(cache, WRITES[write]) == "new"

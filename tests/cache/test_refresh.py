@@ -341,7 +341,7 @@ def test_cached_functions_refresh(clock):
 
 def test_refreshing_other_caches(clock, source):
     """
-    A TLRUCache accepts the same refresh rules.
+    A TLRUCache accepts the same refresh rules as a TTLCache.
 
     In a cache with `sliding` and a lifetime for each entry, the rules follow the entry's lifetime.
     """

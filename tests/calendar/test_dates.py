@@ -177,7 +177,9 @@ def test_a_first_run_in_a_gap(zone, day, at, first):
 
 def test_policies_of_dates():
     """
-    With "skip", a run in a gap is omitted. With "both", a run in an overlap takes place twice.
+    With the gap policy "skip", a run in a gap is omitted.
+
+    With the overlap policy "both", a run in an overlap takes place twice.
     """
     start = int(datetime(2026, 3, 28, 12, tzinfo=UTC).timestamp() * 1000)
     series = Dates.beginning(start, Step(1, 0), time(2, 30), "Europe/Berlin", gap=DstGap.SKIP, overlap=DstOverlap.BOTH)

@@ -1,5 +1,7 @@
 """
-Explicit policies for gaps and overlaps, compared with an oracle (a slow search that checks every five minutes).
+Cron lines with explicit policies for gaps and overlaps, compared with an oracle.
+
+The oracle is a slow search that checks every five minutes.
 """
 
 from __future__ import annotations
@@ -110,9 +112,9 @@ def test_another_policy_is_another_meaning():
 
 def test_a_line_whose_every_run_is_in_a_gap():
     """
-    With "end", a run in a gap takes place when the gap ends.
+    With the gap policy "end", a run in a gap takes place when the gap ends.
 
-    With "skip", the next run is in a year in which the line's time is not in a gap.
+    With the gap policy "skip", the next run is in a year in which the line's time is not in a gap.
     """
     cron = Cron.parse("30 2 29 3 *", "Europe/Berlin")
     after = int(datetime(2026, 3, 28, tzinfo=UTC).timestamp() * 1000)

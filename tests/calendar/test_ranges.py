@@ -84,7 +84,9 @@ def test_a_range_that_cannot_be_read(line):
 
 def test_both_days():
     """
-    With `both`, a day has to match both day fields, and the runs equal those of an oracle that checks each day.
+    With `DayMatch.BOTH`, a day has to match both day fields.
+
+    The runs equal those of an oracle that checks each day.
     """
     draw = random.Random(50)
     for _ in range(40):
@@ -111,7 +113,7 @@ def test_both_days():
 )
 def test_the_first_day_that_matches_both(line, day):
     """
-    With `both`, a weekday can also restrict the special days of Quartz.
+    With `DayMatch.BOTH`, a weekday can also restrict the special days of Quartz.
     """
     assert runs(Cron.parse(line, day_match=DayMatch.BOTH), 1)[0].date().isoformat() == day
 
@@ -127,7 +129,7 @@ def test_days_that_never_match_both(line):
 
 def test_both_changes_nothing_with_a_star():
     """
-    If a line restricts only one day field, `both` changes nothing.
+    If a line restricts only one day field, `DayMatch.BOTH` changes nothing.
     """
     for line in ("0 9 * * MON", "0 9 13 * *", "0 9 ? * MON", "0 0 9 13 * ?"):
         assert Cron.parse(line).meaning == Cron.parse(line, day_match=DayMatch.BOTH).meaning

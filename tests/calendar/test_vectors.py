@@ -40,7 +40,7 @@ def instant(text):
 
 def zone_of(row):
     """
-    Return the zone of a row whose cron line names no zone.
+    Return the zone of a row: the zone that the row names, or else the zone of its offset.
     """
     named = re.match(r"TZ=(\S+) ", row["from"])
     return named[1] if named else "Asia/Kolkata" if "+0530" in row["from"] else "UTC"

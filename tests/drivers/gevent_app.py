@@ -54,7 +54,7 @@ STARTED = []
 
 def fired_in_time(start):
     """
-    Return True if *start* has its callback called outside the hub's thread while other greenlets run.
+    Return True if the callback of *start* is called outside the hub's thread, and other greenlets run in the meantime.
     """
     called, threads, turns = Event(), [], []
     watcher = gevent.get_hub().loop.async_()

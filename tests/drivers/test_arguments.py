@@ -113,7 +113,7 @@ def test_outside_of_trio():
 
 def test_generics_at_run_time():
     """
-    The classes accept type parameters at run time, also as base classes and in calls.
+    The classes of tickwheel accept type parameters at run time, also as base classes and in calls.
     """
 
     class Own(TimerWheel[str, int]):

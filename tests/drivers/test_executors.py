@@ -149,7 +149,9 @@ def blocked(rig: Rig, pool: PoolExecutor, waiting: int) -> tuple[threading.Event
 
 def test_full_and_rejected(make_rig):
     """
-    With "reject", a full pool does not run a further callback, and `on_error` gets an error that names the limit.
+    With the policy "reject", a full pool does not run a further callback.
+
+    `on_error` gets an error that names the limit.
     """
     with PoolExecutor(workers=1, queue_max=2, when_full="reject") as pool:
         rig = make_rig(pool)
@@ -168,7 +170,7 @@ def test_full_and_rejected(make_rig):
 
 def test_full_and_run_by_the_caller(make_rig):
     """
-    With "run", a full pool runs each further callback in the driver's thread.
+    With the policy "run", a full pool runs each further callback in the driver's thread.
     """
     with PoolExecutor(workers=1, queue_max=1, when_full="run") as pool:
         rig = make_rig(pool)
@@ -184,7 +186,7 @@ def test_full_and_run_by_the_caller(make_rig):
 
 def test_full_and_blocked(make_rig):
     """
-    With "block", a full pool blocks the driver until there is room, and no callback is lost.
+    With the policy "block", a full pool blocks the driver until there is room, and no callback is lost.
     """
     with PoolExecutor(workers=1, queue_max=1, when_full="block") as pool:
         rig = make_rig(pool)
@@ -276,7 +278,7 @@ def test_close_calls_waiting_callbacks(make_rig):
 
 def test_errors_in_workers(make_rig, monkeypatch):
     """
-    If a callback in a worker raises an Exception, `on_error` gets it. Other exceptions go to `threading.excepthook`.
+    If a callback in a worker raises an Exception, `on_error` gets it, and otherwise `threading.excepthook` gets it.
 
     The worker continues.
     """

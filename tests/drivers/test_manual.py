@@ -93,7 +93,7 @@ def test_one_driver_one_wheel():
 
 def test_an_exit_leaves_advance():
     """
-    If a callback raises something that is not an Exception, `advance` raises it.
+    If a callback raises an exception such as SystemExit, `advance` raises it.
 
     The next `advance` fires the other timers.
     """

@@ -176,7 +176,7 @@ def test_the_wall_clock_can_be_set_separately():
 
 def test_a_timer_that_keeps_setting_itself_is_an_error():
     """
-    If a timer keeps setting itself with no delay, an error is raised, because the test would hang.
+    If a timer keeps setting itself with no delay, `advance` raises an error, because it would never end.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -191,7 +191,7 @@ def test_a_timer_that_keeps_setting_itself_is_an_error():
 
 def test_a_finite_burst_is_not_an_endless_loop():
     """
-    A series may make up for more firings than the limit of turns, without being taken for an endless loop.
+    A series may make up for a hundred thousand missed firings. The manual clock does not take this for an endless loop.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -203,7 +203,7 @@ def test_a_finite_burst_is_not_an_endless_loop():
 
 def test_a_burst_that_falls_further_behind():
     """
-    If the callback of a series takes longer than the interval, this is an endless loop, although time moves on.
+    If a series' callback takes longer than the interval, `advance` reports an endless loop, although time moves on.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -214,7 +214,7 @@ def test_a_burst_that_falls_further_behind():
 
 def test_timers_without_end_in_the_past():
     """
-    If a timer keeps setting itself at past times, even at alternating ones, this is an endless loop.
+    If a timer keeps setting itself at one or two times in the past, `advance` reports an endless loop.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)

@@ -142,7 +142,7 @@ def test_an_abandoned_wheel_ends_its_thread():
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
 def test_an_exit_ends_the_callback_only(monkeypatch, kind):
     """
-    If a callback raises something that is not an Exception, `threading.excepthook` gets it, and the thread continues.
+    If a callback raises an exception such as SystemExit, `threading.excepthook` gets it, and the thread continues.
     """
     told: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", told.append)

@@ -50,9 +50,7 @@ EARLY_S: Final = 0.002
 """Tolerance in seconds for early jobs: the time between readings of the wall and the monotonic clock, and rounding."""
 PHASE_S: Final = 0.25
 """
-Maximum time in seconds between a run of a job with `every=1` and its phase, on a busy machine.
-
-A clock step may change the phase.
+Maximum deviation in seconds of a run of the job with `every=1` from a whole number of seconds after its first run.
 """
 
 

@@ -25,6 +25,6 @@ def ends_what_it_cannot_read() -> Any:
 
 def waits_for_a_statement_that_hangs() -> Any:
     """
-    Fault: calls have no deadline, so a hanging statement holds its thread for good.
+    Fault: store calls have no deadline, so a hanging statement holds its thread for good.
     """
     return mock.patch.object(SimulatedStore, "_hangs_s", return_value=_HUNG_S)

@@ -75,7 +75,7 @@ def cursor_from_now() -> Any:
     """
     Fault: after each read, the prefetcher moves its scan position to the end of the horizon and a second further.
 
-    So it misses jobs that are set later for an earlier time. Overdue jobs are not swept.
+    So it misses jobs that are set later for an earlier time. Overdue jobs, which a sweep would find, are not swept.
     """
     read_on = Prefetcher._read_on
 

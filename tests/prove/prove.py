@@ -1,9 +1,9 @@
 """
 Runs all proofs of the durable scheduler one after another, and prints one table.
 
-    python tests/prove/prove.py [--short] [--seeds 200] [--cuts 300] [--kills 100] [--jobs 10000] [--only NAME ...]
+python tests/prove/prove.py [--short] [--seeds 200] [--cuts 300] [--kills 100] [--jobs 10000] [--only NAME ...]
 
-Each proof is a separate program, whose last line has its counts. The exit code is 0 if all of them held. For a failed
+Each proof is a separate program, whose last line has its counts. The exit code is 0 if no proof failed. For a failed
 proof, the command that repeats it is printed, with its seed. The short form runs each proof in a smaller size, on days
 drawn at random.
 """
@@ -52,7 +52,7 @@ QUIET = (
 )
 """Rows of the table for `quiet.py`: the condition, the name of the row, and the stores on which the proof runs."""
 DAYS = 10**6
-"""Number of days from which the short form draws."""
+"""Upper limit for the number of the random day at which the simulations of the short form begin."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,7 +128,7 @@ def ask(client: Scheduler, dice: random.Random, told: Told, is_over: threading.E
 
 def prove(url: str, rounds: int, seed: int) -> Result:
     """
-    Deploy the other version *rounds* times. If the machine stalled, repeat the whole run.
+    Replace all nodes by nodes of the other version, *rounds* times. If the machine stalled, repeat the whole run.
     """
     for _ in range(TRIES):
         result = deploy(url, rounds, seed)

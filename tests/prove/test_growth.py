@@ -147,7 +147,7 @@ def test_a_node_that_ends_is_not_waited_for(shell):
 
 class Told(Caller):
     """
-    A caller that makes no calls. The test passes the jobs that it has set, as their records.
+    A caller that makes no calls. Instead, the test passes records of the jobs that the caller has set.
     """
 
     def __init__(self, *lives):

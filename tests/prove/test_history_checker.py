@@ -548,7 +548,7 @@ def test_the_former_clock_counts_until_a_renewal(behind, before_s, found):
     """
     If a delay is counted by a wrong clock, this is reported, unless the server's clock was set back just before.
 
-    In the first seconds after the step, nodes may still use the clock before the step. A minute later they may not.
+    In the first seconds after that, nodes may still use the time from before. A minute later they may not.
     """
     doctored, at = behind
     if before_s is not None:

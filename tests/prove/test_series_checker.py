@@ -38,7 +38,7 @@ def committed(second, store_ms, write, outcome):
 )
 def test_the_scheduled_due_time_moves_with_the_clock(recurrence, awaited, next_at, is_right):
     """
-    A clock step moves the next due time of a job with an interval, which still waits for the same elapsed time.
+    If a job has an interval, a clock step moves its next due time. The elapsed time until then stays the same.
 
     The step does not move the due time of a cron job, which waits for the same time of day.
     """

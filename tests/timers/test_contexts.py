@@ -1,5 +1,5 @@
 """
-A context ends once: by cancel, deadline or parent.
+A context ends once: if it is cancelled, if its deadline passes, or if its parent ends.
 
 Its descendants then end, too.
 """
@@ -171,7 +171,7 @@ def test_a_child_of_an_ended_context(clock, wheel):
 
 def test_values():
     """
-    Descendants see the values of their ancestors, and the nearest ancestor's value counts. None is a value.
+    Descendants see the values of their ancestors. The value of the nearest ancestor counts, even if it is None.
     """
     root = with_value(background(), "a", 1)
     below = with_value(with_cancel(with_value(root, "b", 2)), "a", None)

@@ -66,7 +66,7 @@ class SilentExit(WheelEngine):
 
     def fire_due(self, limit: int | None = None) -> int:
         """
-        Fire timers. If a callback raises such an exception, drop the rest of the batch.
+        Fire timers. If a callback raises an exception such as SystemExit, drop the rest of the batch.
         """
         try:
             return super().fire_due(limit)
@@ -90,7 +90,7 @@ class TwoLives(WheelEngine):
 
 class Unstable(WheelEngine):
     """
-    A faulty engine: a timer that is moved to its present deadline keeps its place among equal deadlines.
+    A faulty engine: a timer that is moved to its present deadline does not become the last of several equal deadlines.
     """
 
     def move(self, timer: Any, deadline: int) -> bool:

@@ -83,7 +83,7 @@ def test_cancel(make_rig):
 
 def test_keys_and_timers_side_by_side(make_rig):
     """
-    Timers with and without keys fire together, in one order.
+    Timers with and without keys fire together in the order of their deadlines.
     """
     rig = make_rig()
     rig.wheel.set("a", 1, 1)

@@ -1,5 +1,5 @@
 """
-Several threads set keyed timers at the same time, with and without the lock of the keys.
+Several threads set keyed timers at the same time, with and without the lock that protects the keys.
 """
 
 from __future__ import annotations

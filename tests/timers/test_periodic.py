@@ -223,7 +223,7 @@ def test_errors_do_not_end_it(make_rig):
 
 def test_an_exit_does_not_end_it(make_rig):
     """
-    If a callback of a series raises something that is not an Exception, the turn raises it, and the series continues.
+    If a callback of a series raises an exception such as SystemExit, the turn raises it, and the series continues.
     """
     rig = make_rig()
 

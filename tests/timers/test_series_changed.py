@@ -133,7 +133,7 @@ def test_a_change_that_is_refused(rig):
 
 def test_an_ended_series_stays_ended(rig):
     """
-    A series that has ended, was cancelled or was closed can be neither paused nor resumed.
+    A series that has ended, was cancelled, or whose wheel was closed can be neither paused nor resumed.
 
     An invalid interval is refused for any series.
     """

@@ -34,7 +34,7 @@ begin = 1_000.0
 @WHEELS
 def test_until(design):
     """
-    A series fires at `until` but never later, even if something else ends or moves the series.
+    A series fires at `until` but never later, also together with a number of firings, a pause or a new interval.
     """
     clock, wheel, fired, note = make(design)
     series = wheel.call_every(1, note, until=begin + 3)
@@ -148,7 +148,9 @@ def test_a_series_is_complete_before_others_see_it():
 
 def test_callbacks_of_a_pool_in_its_context():
     """
-    If a callback was set without its own context, it runs in the pool's context, and does not affect other callbacks.
+    If a callback was set without its own context, it runs in a copy of the pool's context.
+
+    Changes that the callback makes in this copy do not affect other callbacks.
     """
     seen, ended = [], threading.Event()
 

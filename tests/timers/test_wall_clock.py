@@ -126,7 +126,7 @@ def test_daylight_saving(line, tz, start, fired):
 
 def test_the_day_that_never_was_is_skipped():
     """
-    With "skip", noon on the day that Samoa skipped is omitted.
+    With the misfire policy "skip", a series at noon has no firing on the day that Samoa skipped.
     """
     rig = Rig()
     rig.begin(datetime(2011, 12, 29, 13, tzinfo=ZoneInfo("Pacific/Apia")))
@@ -150,9 +150,9 @@ def test_set_back_before_the_instant(rig):
 
 def test_set_back_over_the_instant(rig):
     """
-    If the clock is set back and shows the time of a series again, the series fires again.
+    If the clock is set back and shows the time of a firing again, the series fires again.
 
-    If it was set back by only a few milliseconds, the series does not fire again.
+    If the clock is set back by less than the time since the firing, the series does not fire again.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.clock.advance(HOUR + 10)
@@ -203,7 +203,7 @@ def test_set_forward(rig, misfire, fired, missed):
 
 def test_skip_fires_what_is_less_than_a_minute_late(rig):
     """
-    With "skip", a firing that is less than a minute late does not count as missed.
+    With the misfire policy "skip", a firing that is less than a minute late does not count as missed.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note, misfire="skip")
     rig.clock.advance(HOUR - 30)
@@ -293,7 +293,7 @@ def test_a_clock_beyond_the_precision_of_floats():
 
 def test_a_slow_callback(rig):
     """
-    If due times pass while the callback runs, they are omitted or, with "all", made up for.
+    If due times pass while the callback runs, they are omitted. With the misfire policy "all", they are made up for.
     """
     rig.then = lambda: len(rig.fired) == 1 and rig.clock.advance(150)
     once = rig.wheel.call_cron("* * * * *", rig.note, times=2)

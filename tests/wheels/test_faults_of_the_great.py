@@ -63,7 +63,7 @@ def lines_run(call: Callable[[], object]) -> int:
 
 def test_the_collector_is_not_counted() -> None:
     """
-    If a call triggers a garbage collection that runs Python code, these lines do not count as work of the call.
+    If a call triggers a garbage collection that runs Python code, the lines of this code do not count.
     """
 
     def called(*_: object) -> None:

@@ -125,7 +125,7 @@ def test_wheels_are_made_on_demand() -> None:
 )
 def test_level_for(tick: int, pointer: int, level: int) -> None:
     """
-    An entry is in the finest ring for which its tick and the counter agree in all higher bits.
+    An entry is in the finest ring for which its tick and the counter agree in all bits above the bits of this ring.
     """
     assert _level_for(tick, pointer) == level
 

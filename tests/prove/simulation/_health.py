@@ -213,8 +213,6 @@ class Health:
     def granted(self, event: Granted) -> None:
         """
         Record a new owner of a shard.
-
-        From now on, nothing is expected of the attempts of the former owner.
         """
         self._owners[event.shard] = event.machine
         self._granted_at[event.shard] = event.at

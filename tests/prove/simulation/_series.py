@@ -132,9 +132,9 @@ class Series:
         """
         Return the fault, if any, in the continuation of the series after the run *before*.
 
-        If a due time passed before the run began, it may be omitted, unless all missed runs are made up. If a due time
-        passed during the run, the overlap policy decides. It may be omitted, or a run may follow at once, at an instant
-        that is not in the series.
+        If a due time passed before the run began, this due time may be omitted, unless all missed runs are made up. If
+        a due time passed during the run, the overlap policy decides. The due time may be omitted, or a run may follow
+        at once, at an instant that is not in the series.
         """
         facts: dict[str, Any] = json.loads(before.recurrence or "{}")
         due_at, next_at = facts.get("run_at", before.due_at), write.due_at
@@ -234,7 +234,7 @@ def _loses(write: Set, before: Job | None, answer: Answer) -> str | None:
 
 def is_to_be_gone_on_with(text: str | None) -> bool:
     """
-    Return True if a run ended on a node that could not read the rule, according to the recurrence *text*.
+    Return True if the recurrence *text* shows that a run ended on a node that could not read the rule.
 
     Another node must then continue the series.
     """

@@ -368,7 +368,7 @@ class SimulatedStore:
 
     def report(self, owner: str, figures: Mapping[str, Any]) -> None:
         """
-        Ignore the report, because no promise depends on figures.
+        Ignore the figures of a node, because no guarantee depends on them.
         """
 
     def nodes(self) -> list[Node]:

@@ -68,7 +68,7 @@ class Table(MemoryStore):
 
     def open_requests(self, valid: Container[Any]) -> list[Job]:
         """
-        Delete the requests whose names are not in *valid*.
+        Delete the withdrawal requests whose names are not in *valid*.
 
         Return the remaining requests whose attempts were not reported as started.
         """

@@ -1,7 +1,7 @@
 """
 The simulation's replacement for the module `threading`.
 
-Each class keeps the promises of its original, with tasks in place of threads.
+Each class behaves like its original, but has tasks in place of threads.
 """
 
 from __future__ import annotations

@@ -67,9 +67,9 @@ class Weather:
 
     def has_calm(self, start: int, end: int) -> bool:
         """
-        Return True if the period from *start* to *end* has a long calm part.
+        Return True if the period from *start* to *end* has a calm part that is long enough.
 
-        The part is long enough if no job should still wait after it.
+        It is long enough if no job should still wait after it.
         """
         for moment in (start, *(over + _UNREST_NS for _, over in self._unrest)):
             calm = (moment - _UNREST_NS + 1, moment + LATE_NS)

@@ -372,8 +372,8 @@ class _Checker:
         """
         Return True if *job* has used up its attempts, and no attempt could end normally.
 
-        The process of each attempt ended during the attempt, or it lost the job's shard. It has lost the shard if
-        another process has begun the next attempt, because only the shard's owner can do that.
+        Either the process of an attempt ended during the attempt, or the process lost the job's shard. It has lost the
+        shard if another process has begun the next attempt, because only the shard's owner can do that.
         """
 
         def machines(firings: Iterable[tuple[Any, ...]], attempt: int) -> set[str]:
