@@ -1,5 +1,5 @@
 """
-A cache with many keys that have the same hash. A look-up compares the wanted key once with each of them, as in a dict.
+A cache with many keys that have the same hash. A lookup compares the wanted key once with each of them, as in a dict.
 """
 
 from __future__ import annotations

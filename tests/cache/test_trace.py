@@ -17,7 +17,7 @@ from tickwheel.testing import ManualClock
 
 TRACE = Path(__file__).parents[3] / "shared" / "traces" / "dns_ttl_cache.timers.csv.gz"
 END_S = 365 * 86_400
-"""Seconds to advance at the end, which is longer than the longest time to live of 14 days."""
+"""Seconds to advance at the end. This is more than the longest time to live, which is 14 days."""
 COUNTS = {"set": 4_617, "move": 35_058, "expired": 4_617, "expired within the span": 4_092, "peak": 555}
 """The expected counts for the workload, computed with a heap and a dict."""
 

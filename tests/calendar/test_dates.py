@@ -85,7 +85,7 @@ def test_times(value, expected):
 )
 def test_times_that_are_refused(value):
     """
-    Any other value for the time of day is refused.
+    Values that are not a time of day are refused.
     """
     with pytest.raises(RecurrenceError, match=r"time is .*: pass a time of the day such as"):
         time_of(value)

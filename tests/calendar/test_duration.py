@@ -50,9 +50,9 @@ def test_both_forms(text, seconds):
 )
 def test_texts_that_are_refused(text):
     """
-    Any other text is refused, such as a number without a unit, or a duration in years or months.
+    A text that is not a supported length of time is refused.
 
-    The error says what to write.
+    Examples are a number without a unit, and a duration in years or months. The error says what to write.
     """
     with pytest.raises(ValueError, match="write numbers with units"):
         from_text(text)

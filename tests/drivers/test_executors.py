@@ -278,7 +278,7 @@ def test_close_calls_waiting_callbacks(make_rig):
 
 def test_errors_in_workers(make_rig, monkeypatch):
     """
-    If a callback in a worker raises an Exception, `on_error` gets it, and otherwise `threading.excepthook` gets it.
+    If a callback in a worker raises an Exception, `on_error` gets it. `threading.excepthook` gets other exceptions.
 
     The worker continues.
     """

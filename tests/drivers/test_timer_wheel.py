@@ -324,7 +324,7 @@ def test_slack_stays_within_a_limited_span(slack, offset):
 @pytest.mark.parametrize("interval", [0.05, 0.3, 0.899, 0.9])
 def test_the_jitter_of_a_series_stays_within_a_limited_span(interval, jitter, missed):
     """
-    If the design can hold the interval of a series, the series fires with any jitter. A cron series does, too.
+    If the design can hold the interval of a series, the series fires with any jitter. So does a cron series.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock, wheel=SingleWheel(tick=0.1, slots=10))

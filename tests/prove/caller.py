@@ -268,7 +268,7 @@ class Caller:
 
 def judge(steps: Iterable[str], caller: Caller, starts: Iterable[Start]) -> dict[str, Counts]:
     """
-    Count the faults of the jobs that were set in each of *steps*.
+    For each of *steps*, count the faults of the jobs that were set during the step.
     """
     counts = {step: Counts(caller.acknowledged[step], pause_s=caller.pauses.get(step, 0.0)) for step in steps}
     found: dict[int, list[Start]] = {}

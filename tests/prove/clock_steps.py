@@ -1,7 +1,7 @@
 """
 The proof of the clock: the time of day is moved forward and back, by an hour and by a day, while jobs are due.
 
-python tests/prove/clock_steps.py --jobs 400 [--store URL]
+    python tests/prove/clock_steps.py --jobs 400 [--store URL]
 
 All jobs have a delay, which counts elapsed time. If the store is a file, its owner must detect each clock step. If the
 store is a database, the database's own clock is used. No job may be lost, run twice or run early. A job may be late

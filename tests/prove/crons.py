@@ -1,11 +1,11 @@
 """
 The proof of the calendar: real cron lines compared with croniter, and every zone through all clock changes of a year.
 
-python tests/prove/crons.py [--firings 1000] [--year 2026]
+    python tests/prove/crons.py [--firings 1000] [--year 2026]
 
 Each difference from croniter must belong to a documented class (docs/decisions/cron-calendar.md):
 
-overlap   croniter fires again in the second pass of a doubled hour; tickwheel fires once
+    overlap   croniter fires again in the second pass of a doubled hour; tickwheel fires once
     gap       croniter fires an hour later or skips instants in a lost hour; tickwheel fires when the hour has passed
 """
 

@@ -33,7 +33,7 @@ LEFT_OUT = ("prove", "house", "deploy", "conformance", "lab", "crash", "core", "
 """Folders whose tests are not run: they start third-party programs, have their own clock, or do not depend on dates."""
 CPU_S, LASTED_S = 0.1, 2.0
 """
-Maximum CPU time and duration in seconds of a test on the list of this program.
+Maximum CPU time and duration in seconds of a test in tests/wall_clock.txt.
 
 Only one case of each test function is run, and it is run eleven times.
 """

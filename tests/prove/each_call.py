@@ -1,7 +1,7 @@
 """
 Proves that any single failing store call does no harm, in simulations of two minutes.
 
-python tests/prove/each_call.py [--seeds 2] [--every 4]
+    python tests/prove/each_call.py [--seeds 2] [--every 4]
 
 Each simulation is repeated once for each of its store calls, and in each repetition this call fails. The call fails
 before its effect, after its effect, or after its effect with an unexpected error. A call that only reads has no effect,

@@ -602,7 +602,7 @@ TOGETHER = (
         ),
     ),
 )
-"""Pairs of a day and the faults that this day shows. The faults of one day break the promise in different ways."""
+"""Pairs of a day and the faults that this day shows. Each fault of one day breaks a different guarantee."""
 
 
 def starts_what_is_armed() -> Any:

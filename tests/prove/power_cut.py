@@ -1,7 +1,7 @@
 """
 The power-cut proof: a store on a recorded disk loses power at any step, and the file is opened again.
 
-python tests/prove/power_cut.py --cuts 300
+    python tests/prove/power_cut.py --cuts 300
 
 Every batch acknowledged before the cut must exist. The batch in progress must exist completely or not at all. The file
 must be sound. Time passes between the batches, so that the store also moves jobs from the far level to the near level,

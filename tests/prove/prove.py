@@ -1,7 +1,7 @@
 """
 Runs all proofs of the durable scheduler one after another, and prints one table.
 
-python tests/prove/prove.py [--short] [--seeds 200] [--cuts 300] [--kills 100] [--jobs 10000] [--only NAME ...]
+    python tests/prove/prove.py [--short] [--seeds 200] [--cuts 300] [--kills 100] [--jobs 10000] [--only NAME ...]
 
 Each proof is a separate program, whose last line has its counts. The exit code is 0 if no proof failed. For a failed
 proof, the command that repeats it is printed, with its seed. The short form runs each proof in a smaller size, on days

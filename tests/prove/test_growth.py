@@ -1,5 +1,5 @@
 """
-The tests of the parts of the proof of growth.
+Tests of the parts of the growth proof.
 
 `make prove` runs the whole proof.
 """

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 
 def test_the_promise_holds_in_every_order():
     """
-    The promise holds for every order of steps of two nodes and two jobs, with a restart in place and a pause.
+    The promise of tickwheel holds for every order of steps of two nodes and two jobs, with a restart and a pause.
     """
     found = check()
     assert found.broken == ""

@@ -1,5 +1,5 @@
 """
-The short forms of the other proofs.
+The proofs of this folder in their short forms.
 
 `make prove` runs their long forms.
 """

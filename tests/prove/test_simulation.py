@@ -17,7 +17,7 @@ from simulation import Plan, check_history, run_seed, simulate
 
 HOURS = 6.0
 OFTEN, RARELY, LONG = range(0, 48, 2), range(0, 192, 16), range(0, 128, 8)
-"""Steps from the first seed to the other seeds that are tried for a fault.
+"""Distances from the first seed to the other seeds that are tried for a fault.
 
 They are for a frequent fault, for a rare fault, and for a fault that needs a whole day."""
 HOURS_MAX = 5

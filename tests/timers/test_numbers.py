@@ -542,7 +542,7 @@ def test_ids_that_are_refused(rig, names):
 
 def test_asyncio():
     """
-    The event loop, its timeouts, `sleep` and `wait_for` accept the same types.
+    The event loop, its timeouts, `sleep` and `wait_for` accept numbers of all types, as timers do.
     """
 
     async def use() -> None:

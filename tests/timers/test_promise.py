@@ -52,7 +52,7 @@ def test_a_run_on_a_manual_clock(make):
 @pytest.mark.realtime
 def test_a_run_on_a_thread():
     """
-    A wheel on a thread keeps the promise while three other threads use it.
+    A wheel on a thread keeps tickwheel's promise while three other threads use it.
     """
     with TimerWheel() as wheel:
         log = PromiseLog(wheel)
@@ -155,7 +155,7 @@ BROKEN = {
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_broken_promise_is_reported(case):
     """
-    If a wheel breaks the promise, the checker reports this in one line, with the timer and the time.
+    If a wheel breaks a guarantee of docs/promise.md, the checker reports this in one line, with the timer and the time.
     """
     events, options, text = BROKEN[case]
     with pytest.raises(PromiseBrokenError) as found:

@@ -63,7 +63,7 @@ def lines_run(call: Callable[[], object]) -> int:
 
 def test_the_collector_is_not_counted() -> None:
     """
-    If a call triggers a garbage collection that runs Python code, the lines of this code do not count.
+    The lines of Python that a garbage collection runs during a call do not count as work of the call.
     """
 
     def called(*_: object) -> None:

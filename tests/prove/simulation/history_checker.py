@@ -1,5 +1,5 @@
 """
-The checker of histories: the promise of a durable scheduler in simple loops, without the implementation's code.
+The checker of histories. It checks the promise of a durable scheduler in simple loops, without its code.
 
 Each violation has one of these kinds:
 
