@@ -1,5 +1,5 @@
 """
-The calls between the parts of the engine (in parentheses), in the order in which a job passes through them.
+The calls between the parts of the engine (the parts are in parentheses), in the order in which a job causes them.
 
     on_committed -> (prefetcher) -> (claims) on_capacity -> dispatch -> (dispatcher) -> (completer) on_completed
 """
@@ -45,7 +45,7 @@ class EngineCallbacks(Protocol):
 
     def on_committed(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:
         """
-        Stage the unpaused *jobs* that a commit here has made pending, and drop the jobs of the *cancelled* keys.
+        Stage the unpaused *jobs* that a commit of this process made pending; drop the jobs of the *cancelled* keys.
         """
 
     def on_capacity(self) -> None: ...
@@ -67,5 +67,6 @@ class EngineCallbacks(Protocol):
         """
         Claim the jobs that waited until the *ended* attempts were over.
 
-        *freed* has the next generations of the same keys. Other jobs waited for a free place.
+        *freed* are later generations of the same keys, which waited for these attempts. Other jobs waited for free
+        places.
         """

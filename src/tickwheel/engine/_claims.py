@@ -40,10 +40,10 @@ from tickwheel.timers.contract import Timer
 __all__ = ["ARMING_WINDOW_MS", "ClaimBatcher", "Sampler"]
 
 _FRESH_MS: Final = 2.0
-"""Age in ms below which a sample is not repeated, because its error is at most a fifth of a millisecond."""
+"""Age in ms up to which a sample of the clock is used again: its error is then at most a fifth of a millisecond."""
 _LEAD_MIN_S: Final = 0.002
 _LEAD_MAX_S: Final = 0.04
-"""Bounds of the time from a sample of the clock to the due time. Within them, it is twice a sample's duration."""
+"""Bounds of the time from a clock sample to a due time: twice the last sample's duration, within these bounds."""
 _RETRY_S: Final = 0.5
 
 
@@ -105,14 +105,14 @@ _ALONG_MAX: Final = 4
 """
 The commit of an acknowledgement also claims the jobs that are due within `_ALONG_MS`, if there are at most this many.
 The limit is low because a crash wastes attempts that were claimed early. If jobs are at most 134 ms apart, each such
-commit claims the next job, and the timer's thread wakes only once per job.
+commit also claims the next job. The timer's thread then wakes only once per job, to fire it.
 """
 
 SLOT_BITS: Final = 4
-"""Binary logarithm of a slot's length in ms. A slot of due times lasts 16 ms, so at most 64 begin in a second."""
+"""Binary logarithm of a slot's length in ms: 16 ms. A second has at most 64 slots, and each slot needs one write."""
 
 _WIDER_MAX: Final = 2
-"""Maximum number added to `SLOT_BITS` if a store has partitions, because each partition writes its own slots."""
+"""Maximum number added to `SLOT_BITS` if a store has partitions: each needs its own writes, so slots are longer."""
 
 _CHUNK: Final = 500
 """Maximum number of jobs claimed in one write, so that callers' writes need not wait long."""
@@ -126,7 +126,7 @@ _STEP_MS: Final = 1_000
 
 class Places(NamedTuple):
     """
-    Reserved places, in columns: the index and key of a caller's write, and the lane that holds the place.
+    Reserved places. For each place, the lists have the index and key of a caller's write, and the lane of the place.
     """
 
     indexes: Sequence[int]
@@ -208,7 +208,7 @@ class ClaimBatcher:
         self._openings: dict[int, Timer] = {}
         self._held: deque[StagedJob] = deque()
         self._doubtful: deque[Reservation] = deque()
-        self._herds: Counter[str] = Counter()
+        self._bursts: Counter[str] = Counter()
         """Number of unfinished writes of bursts, per handler. Later begins of a handler must not overtake them."""
         self._armed: list[tuple[int, int, list[StagedJob]]] = []
         """Heap of begun jobs, sorted by fire time, so that they fire in order even if a timer is late."""
@@ -223,9 +223,9 @@ class ClaimBatcher:
         """
         Reserve places for due jobs that callers' *writes* may create, so that their commit can also claim these jobs.
 
-        A job gets no place if its lane is full or has a rate limit, or if other jobs of the lane wait for places. A
-        batch gets no places if this node cannot run one of its jobs; *lacking* returns such jobs. *first* is the index
-        of the first write in its batch.
+        A job gets no place if its lane is full or has a rate limit, or if other jobs of the lane wait for places. If
+        this node cannot run one of the jobs, nothing is reserved; *lacking* returns the jobs that it cannot run.
+        *first* is the index of the first write in its batch.
         """
         room = 0 if self._held else self._room()
         if room <= 0:
@@ -282,7 +282,7 @@ class ClaimBatcher:
 
     def recover(self) -> None:
         """
-        Fire jobs that commits with unknown outcomes have claimed. After an error, the next call tries again.
+        Find and fire the jobs that commits with unknown outcomes have claimed. After an error, the next call continues.
         """
         while self._doubtful:
             reservation = self._doubtful[0]
@@ -454,34 +454,34 @@ class ClaimBatcher:
 
     def _post(self, entries: list[StagedJob]) -> None:
         writes = [Begin(entry.job, entry.epoch) for entry in entries]
-        herd = self._herd_of(entries)
+        burst = self._handlers_in_burst(entries)
         try:
-            self._writer.post(writes, partial(self._begun, entries, herd), in_turn=bool(herd))
+            self._writer.post(writes, partial(self._begun, entries, burst), in_turn=bool(burst))
         except ClosedError:  # the scheduler stops
             self._staged.refuse(entries)
 
-    def _herd_of(self, entries: list[StagedJob]) -> set[str]:
+    def _handlers_in_burst(self, entries: list[StagedJob]) -> set[str]:
         """
-        Return the handlers of *entries* if these form a burst, or must wait for an earlier burst of their handlers.
+        Return the handlers of *entries* if their claims must not overtake earlier batches; if not, an empty set.
 
-        If not, return an empty set: the few entries may overtake bursts of other handlers.
+        A few entries may overtake the bursts of other handlers, but not a burst of their own handlers.
         """
         handlers = {entry.job.handler for entry in entries}
         with self._lock:
-            if len(entries) <= FEW and self._herds.keys().isdisjoint(handlers):
+            if len(entries) <= FEW and self._bursts.keys().isdisjoint(handlers):
                 return set()
-            self._herds.update(handlers)
+            self._bursts.update(handlers)
         return handlers
 
-    def _begun(self, entries: list[StagedJob], herd: set[str], result: list[Answer] | Exception) -> None:
+    def _begun(self, entries: list[StagedJob], burst: set[str], result: list[Answer] | Exception) -> None:
         """
         Fire the *entries* that the store reports as claimed, and drop the rest. Runs on the committing thread.
 
         An attempt that an earlier try has claimed is also fired, because the answer to that try was lost.
         """
-        if herd:
+        if burst:
             with self._lock:
-                self._herds -= Counter(herd)  # this drops counts of zero
+                self._bursts -= Counter(burst)  # this drops counts of zero
         if isinstance(result, Exception):
             self._ask_again(entries, result)
             return

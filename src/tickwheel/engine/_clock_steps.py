@@ -1,13 +1,14 @@
 """
 Rewrites due times after a step of the clock, and after a change of the time zone data.
 
-A due time that counts elapsed time (see `elapsed`) moves with the clock, and so does the time from which an interval
-counts. If the clock is set back past instants of a cron job, the job moves to the first of these instants. A due time
-that was set with `at=` never moves. Every job is checked before it is staged. A wrong due time is rewritten in the
-store, and the job is staged after that commit.
+A due time that counts elapsed time (see `elapsed`), such as "in an hour", moves with the clock. The start of an
+interval moves in the same way. If the clock is set back, a cron job moves to the first of its instants that are in the
+future again. A due time that was set with `at=` never moves. Every job is checked before it is staged. A wrong due time
+is rewritten in the store, and the job is staged after that commit.
 
 Two releases of the time zone data may give different due times for a recurring job. A node that takes shards therefore
-reads their recurring jobs once, in the background, and rewrites due times that disagree with its own data.
+reads the recurring jobs of these shards once, in the background, and rewrites due times that disagree with its own
+data.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ __all__ = ["ClockStepAdjuster", "Zones"]
 _RETRY_S: Final = 0.5
 """Seconds before a failed write of due times is repeated."""
 _UNSURE_S: Final = 60.0
-"""Seconds after a clock step during which the outcome of a run, computed before the step, may still be written."""
+"""Seconds after a clock step during which outcomes that were computed before the step may still be written."""
 
 
 class ClockStepAdjuster:
@@ -179,7 +180,7 @@ def _moved(text: str | None, step_ms: int) -> str | None:
 
 
 _WAIT_S: Final = 1.0
-"""Seconds between taking a shard and checking its jobs. Most shards are taken at a start, which is a busy time."""
+"""Seconds between taking a shard and checking its jobs, because a node takes most shards when it starts and is busy."""
 _PAGE: Final = 500
 _REST_S: Final = 0.02
 """Seconds between the reads of two pages of jobs, so that other reads and writes need not wait."""

@@ -6,8 +6,8 @@ not retried. If the store cannot write a batch, each acknowledgement is written 
 the good ones. If a single acknowledgement also fails, its text is written in ASCII, which every database accepts.
 
 A single acknowledgement is written at once. Further acknowledgements gather during that commit, for at least 5 ms from
-its start, and share the next commit. At a thousand firings a second, this pause saves four of five commits and half of
-the CPU. With n partitions, each pause is n times as long, which keeps the total number of commits.
+its start, and share the next commit. At a thousand firings a second, this pause of 5 ms saves four of five commits and
+half of the CPU. With n partitions, each pause is n times as long, so that the total number of commits stays the same.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ _CHUNK: Final = 500
 
 _PAUSE_S: Final = 0.005
 """
-Seconds from the start of one commit to the next, per partition, unless `_MANY` acknowledgements are waiting. After a
+Seconds from the start of one commit to the next, times the number of partitions, unless `_MANY` acknowledgements are
+waiting. After a
 crash, at most the jobs that ended in this time are repeated.
 """
 
@@ -117,7 +118,7 @@ class AckBatcher:
 
     def _pauses(self) -> bool:
         """
-        Set a timer for the rest of the pause and return True; return False if it is over. The caller holds the lock.
+        Set a timer for the rest of the pause; return False if the pause is over. The caller holds the lock.
         """
         left = self._posted_at + self._pause_s - self._monotonic()
         if left <= 0 or self._is_full():
@@ -210,7 +211,7 @@ class Completer:
 
     def write(self, entry: StagedJob, on_answer: Callable[[Answer | Exception], object] | None = None) -> float:
         """
-        Write the outcome of *entry*. Return the time in ms, which a worker uses as the start of its next job.
+        Write the outcome of *entry*; return the current time in ms, at which a worker may start its next job.
         """
         now = self._clock.now()
         if entry.fired_at and not entry.ran_ms:

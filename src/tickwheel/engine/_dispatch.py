@@ -1,8 +1,8 @@
 """
 Hands due jobs to their targets, and judges the results.
 
-A due job may wait for a worker. The last check is therefore made when the job starts, on the worker's thread or loop:
-the lease must be valid, and no caller may have withdrawn the job.
+A due job may wait for a worker. It is therefore checked once more when it starts, on the worker's thread or loop: its
+lease must be valid, and it must not have been withdrawn.
 
 Each run with overlap="cancel" has a timer, which asks it to stop when the next run of its job is due.
 """

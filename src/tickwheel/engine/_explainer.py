@@ -94,9 +94,9 @@ class Explainer:
 
     def explain(self, job: Job) -> Explanation | None:
         """
-        Return why *job* does not run here now. In the store, it is pending or running, in a shard of this process.
+        Return why *job* does not run here now, or None if it is not due or already runs.
 
-        Return None if the job is not due or already runs.
+        *job* must be pending or running in the store, in a shard of this process.
         """
         if (found := self._of_process(job)) is not None:
             return found
@@ -135,7 +135,7 @@ class Explainer:
             lane = self._staged.lanes.of(job.target, job.handler)
             state = self._state_of(lane)
             if state is None and not self._staged.is_moving(job.target, job.handler):
-                state = self._state_of(job.target)  # of all still lanes of the target, if they have no room together
+                state = self._state_of(job.target)  # of all stalled lanes of the target, if they have no room together
             state = state or LaneState(lane)
             reason, text = self._held_up(state)
         return self._answer(job, reason, text, state)

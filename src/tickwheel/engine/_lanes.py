@@ -1,17 +1,18 @@
 """
 Limits the rate and the number of running jobs of each handler, queue and receiver.
 
-Every handler and every receiver has a lane; see `lane_of`. Each running job takes one of `running_max` places. By
+Every handler, queue and receiver has a lane; see `lane_of`. Each running job takes one of `running_max` places. By
 default, a lane may take three times as many places as it leaves free, which is at most three quarters of all places. If
 the jobs of one lane hang, other lanes still get places. If several lanes take all places, a lane without running
 attempts gets an extra place.
 
-A lane is moving if a worker has asked for its jobs lately, or if its last attempt was short. Any other lane is still:
-it has not run yet, it hangs, or no worker pulls from it. One failure can make a hundred thousand lanes with one job
-each still, and none of them is ever full. The still lanes of one target therefore share memory and places like one
-lane.
+A lane is moving if a worker has asked for its jobs lately, or if its last attempt was short. Any other lane is called
+stalled: it has not run yet, it hangs, or no worker pulls from it. One failure can stall a hundred thousand lanes with
+one job each, and none of these lanes is ever full. The stalled lanes of one target therefore share memory and places
+like one lane.
 
-A limit applies before an attempt is counted. A waiting job can therefore be moved and cancelled, and uses no attempt.
+Limits are checked before an attempt is counted. A job that waits for its limit can therefore be moved and cancelled,
+and uses no attempt.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ __all__ = ["HandlerLimit", "Lanes", "MovingLanes"]
 _QUICK_MAX: Final = 1_000
 """Maximum number of remembered lanes whose last attempt was short; the oldest are forgotten."""
 _ASKED_MAX: Final = 4_000
-"""Maximum number of remembered lanes that workers asked for. At most 1,000 workers wait at a time."""
+"""Maximum number of lanes remembered because a worker asked for their jobs; the oldest are forgotten."""
 _ASKED_MS: Final = 60_000
 """Time for which a lane is remembered after a worker asked for its jobs."""
 
@@ -109,7 +110,7 @@ class MovingLanes:
 _LANES_MAX: Final = 1_000
 """Maximum number of idle lanes that are remembered."""
 _NARROW: Final = 64
-"""Maximum concurrency of a lane whose acknowledgements may be urgent. In other lanes, batches fill quickly."""
+"""Maximum concurrency of a lane whose acknowledgements may be urgent. With more concurrency, batches fill quickly."""
 _USUAL: Final = Limits()
 _QUICK_MS: Final = 1_000
 """Duration in ms below which an attempt shows that its lane is moving."""
@@ -117,7 +118,7 @@ _COUNTED: Final = 1_000
 """Maximum number of lanes whose figures are read while the lock is held, so that claims need not wait long."""
 _TARGET_AND_HANDLER: Final = attrgetter("target", "handler")
 _SWEEP_S: Final = 1.0
-"""Interval of checks while lanes wait for places."""
+"""Seconds between two checks of the lanes that wait for places."""
 
 
 class HandlerLimit:
@@ -127,8 +128,8 @@ class HandlerLimit:
     Attributes:
         width: Maximum number of running attempts, or inf.
         booked: Entries for which the rate limit has reserved a later start time.
-        is_moving: True if the lane is moving; False if it is still (see the module).
-        next_at: The earliest start time that the rate limit still has free, in ms.
+        is_moving: True if the lane is moving; False if it is stalled (see the module).
+        next_at: Earliest time in ms at which the rate limit allows another start.
         is_urgent: True if an acknowledgement should not wait for a batch, because other entries wait for its place.
     """
 
@@ -167,10 +168,10 @@ class Lanes:
     Args:
         limits_of: Returns the limits of a job's handler, or None.
         window_ms: Number of ms by which an entry is claimed before its due time.
-        names: The named lanes of registrations.
+        names: The named lanes, each of which joins several handlers.
         begin: Claims entries that are admitted later.
         sweep: Called every second while lanes wait for places. It must call `Lanes.sweep`.
-        on_moving: Called when a worker asks for the jobs of a lane that was still (see the module).
+        on_moving: Called when a worker asks for the jobs of a lane that was stalled (see the module).
     """
 
     def __init__(
@@ -207,10 +208,10 @@ class Lanes:
         self._idle: dict[str, dict[HandlerLimit, None]] = {}
         """
         Lanes without running attempts whose entries wait only for a free place. The key is "" for moving lanes; other
-        lanes are still, and their key is the target (see the module).
+        lanes are stalled, and their key is the target (see the module).
         """
-        self._still: dict[str, int] = {}
-        """For each target, the number of its still lanes (see the module) that have running attempts."""
+        self._stalled: dict[str, int] = {}
+        """For each target, the number of its stalled lanes (see the module) that have running attempts."""
         self._is_sweeping = False
 
     def admit(self, entries: list[StagedJob]) -> list[StagedJob]:
@@ -279,12 +280,12 @@ class Lanes:
 
     def _further(self, lane: HandlerLimit) -> int:
         """
-        Return the number of further places that a busy *lane* may take until `_has_share` returns False.
+        Return how many more places *lane*, which has running attempts, may take now.
         """
         places = math.inf if lane.limits.places is None else lane.limits.places()
         further = min(lane.width, places) - lane.busy
         if lane.limits.concurrency is DEFAULT:
-            lanes = 1 if lane.is_moving else self._still[lane.target]
+            lanes = 1 if lane.is_moving else self._stalled[lane.target]
             further = min(further, -((lane.busy * lanes - 3 * (self._free - 1)) // (3 + lanes)))
         return int(max(0, min(further, self._free)))
 
@@ -337,7 +338,7 @@ class Lanes:
 
     def sweep(self, running: Iterable[StagedJob]) -> None:
         """
-        Record which lanes have slow *running* attempts, and let lanes that wait for a larger share try again.
+        Record which lanes have slow *running* attempts. Let lanes that wait for a larger share of the places try again.
         """
         now = self._clock.now()
         with self._lock:
@@ -436,7 +437,7 @@ class Lanes:
             self._idle.setdefault(group, {})[lane] = None
             return False
         if lane.limits.concurrency is DEFAULT:
-            lanes = 1 if lane.is_moving else self._still[lane.target]
+            lanes = 1 if lane.is_moving else self._stalled[lane.target]
             has_share = lane.busy * lanes < 3 * (self._free - 1)
         else:
             has_share = self._free > 0
@@ -448,10 +449,10 @@ class Lanes:
         """
         Return True if a lane without running attempts may take a place.
 
-        *group* is empty for a moving lane (see the module). For a still lane, it is the lane's target.
+        *group* is empty for a moving lane (see the module). For a stalled lane, it is the lane's target.
         """
         room = self._free + self._loan
-        return room > 0 and (not group or self._still.get(group, 0) < 3 * room)
+        return room > 0 and (not group or self._stalled.get(group, 0) < 3 * room)
 
     def _next_lane(self) -> HandlerLimit | None:
         if self._changed:
@@ -472,7 +473,7 @@ class Lanes:
 
     def _occupy(self, lane: HandlerLimit) -> None:
         if not (lane.busy or lane.is_moving):
-            self._still[lane.target] = self._still.get(lane.target, 0) + 1
+            self._stalled[lane.target] = self._stalled.get(lane.target, 0) + 1
         lane.busy += 1
         self._free -= 1
 
@@ -480,7 +481,7 @@ class Lanes:
         lane.busy -= count
         self._free += count
         if not (lane.busy or lane.is_moving):
-            self._still[lane.target] -= 1
+            self._stalled[lane.target] -= 1
         if lane.waiting:
             self._changed[lane] = None
         if self._short:
@@ -501,7 +502,7 @@ class Lanes:
                 continue
             lane.is_moving = is_moving
             if lane.busy:
-                self._still[lane.target] = self._still.get(lane.target, 0) + (-1 if is_moving else 1)
+                self._stalled[lane.target] = self._stalled.get(lane.target, 0) + (-1 if is_moving else 1)
             elif lane.waiting:
                 group = lane.target if is_moving else ""
                 waiting = self._idle.get(group, {})

@@ -3,12 +3,14 @@ Takes, renews and releases the leases, and reports this node to the other nodes.
 
 A lease is a lock on a shard: the right to fire its jobs. A lease that is a lock of the operating system does not
 expire, so a renewal only detects its loss. Any other lease is renewed after a third of its length, and sooner after a
-failure. It is trusted until shortly before its end. Its length is counted from before the call that granted it, in
-elapsed time including suspend. A process that was paused therefore detects the end of its lease before it acts.
+failure. It is trusted until shortly before its end. Its owner counts its length from before the call that granted it,
+on a clock that also runs while the machine is suspended. A process that was paused therefore detects the end of its
+lease before it acts.
 
 Renewals must not be delayed, so hooks, logs and reports run in another thread, the heartbeat. With each renewal, the
-heartbeat reports the figures of this node to the other nodes. The journal records deploys, deaths and takeovers in the
-history. It reads the store only when this node gains shards, because a dead node's shards always go to a live node.
+heartbeat reports the figures of this node to the other nodes. The journal records deploys, deaths of nodes, and
+takeovers in the history. It searches for dead nodes only when this node gains shards: after the death of a node, some
+other node gains its shards.
 """
 
 from __future__ import annotations
@@ -318,7 +320,7 @@ _DIED: Final = "node_died"
 
 class Journal:
     """
-    Writes this node's deploys and takeovers, and the dead nodes that it finds, to the history.
+    Writes deploys, dead nodes, and takeovers by this node to the history.
     """
 
     def __init__(self, resources: Resources, leases: Leases) -> None:

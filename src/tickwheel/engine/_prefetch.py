@@ -3,14 +3,15 @@ The prefetcher: loads jobs into memory as they come within the horizon.
 
 Each owned shard has a cursor. Every pending job up to the cursor is staged (in memory), or was. A scan reads from the
 cursor to the horizon. If this process sets a job at or before the cursor, the job is staged after the commit. A job
-after the cursor can only make the next scan earlier. The store announces the writes of other processes, which are read
-as changes. The sweep of overdue jobs finds every job that was missed.
+after the cursor is read by the next scan, which may begin earlier because of it. Jobs that other processes set at or
+before the cursor are read from the store's list of changes. The sweep of overdue jobs finds every job that was missed.
 
-A lane that has more jobs than its share of the table gets its own cursor. A scan first reads all other lanes, and then
-this lane as far as it has room. When its cursor has caught up, the lane uses the common cursor again. A lane without
-visible progress is called still, and any other lane is moving (see `_lanes`). If the still lanes of a target together
-have no room, they form a group with one cursor, under the target's name. A lane that starts to move leaves the group.
-Its jobs after the group's cursor are unread, so the common cursor is set back to the group's cursor.
+A lane that has more jobs than its share of the memory gets its own cursor. A scan first reads all other lanes, and then
+this lane as far as it has room. When its cursor has caught up with the common cursor, the lane uses the common cursor
+again. A lane without visible progress is called stalled, and any other lane is moving (see `_lanes`). If the stalled
+lanes of a target together have no room, they form a group with one cursor, under the target's name. A lane that starts
+to move leaves the group. Its jobs after the group's cursor are unread, so the common cursor is set back to the group's
+cursor.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ _SCANNED: Final = 10_000
 """Maximum number of pending jobs that one scan reads, over all shards, which takes some milliseconds."""
 _QUICK_S: Final = 2.0
 """
-Minimum seconds between two regroupings. A regrouping takes quick lanes out of a target's full group of still lanes (see
-the module), and costs a scan.
+Minimum seconds between two regroupings. A regrouping takes lanes that have begun to move out of a full group of stalled
+lanes (see the module), and costs a scan.
 """
 _SWEEP_S: Final = 60.0
 """Interval at which lanes with their own cursors are read again from the beginning, to find missed jobs."""
@@ -58,7 +59,7 @@ _PAGES: Final = 4
 """Maximum pages per scan: of a lane with its own cursor, and of a shard that is checked after a clock step."""
 _NOWHERE: Final[Mapping[int, Position]] = {}
 _UNDER_WAY: Final = 4 * PAGE
-"""Maximum number of unfinished rewrites of due times. Above it, no more due times are checked."""
+"""Maximum number of unfinished rewrites of due times. While there are more, no further due times are checked."""
 
 
 class Prefetcher:
@@ -99,7 +100,7 @@ class Prefetcher:
         self._moving: frozenset[str] = frozenset()
         self._quick_at = 0.0
         self._flowing: set[str] = set()
-        """The targets whose still lanes (see the module) have had room since `_quick_at`."""
+        """The targets whose stalled lanes (see the module) have had room since `_quick_at`."""
         self._reported: set[str] = set()
         """The lanes that were last reported to the hooks as full."""
         self._has_changes = True
@@ -318,12 +319,12 @@ class Prefetcher:
             return
         with self._lock:
             for target in self._shares.targets():
-                has_moving, has_still = (
+                has_moving, has_stalled = (
                     any(lane.startswith(f"{target}:") for lane in lanes)
                     for lanes in (moving - self._moving, self._moving - moving)
                 )
                 for shard in self._shards.values():
-                    shard.move(target, has_moving=has_moving, has_still=has_still)
+                    shard.move(target, has_moving=has_moving, has_stalled=has_stalled)
             self._moving = moving
 
     def _was_set(self) -> bool:
@@ -333,9 +334,9 @@ class Prefetcher:
 
     def _note_pending(self) -> None:
         """
-        Turn the checks of this machine's clock on if a job is pending, and off if not.
+        Check this machine's clock from now on if a job is pending, and stop the checks if not.
 
-        A commit wakes this thread if the checks are off. If they are on, this method finds the commit's jobs pending.
+        The checks are off during the search for pending jobs. A commit that finds them off wakes this thread.
         """
         self._is_watching = False
         self._is_watching = self._staged.waiting > 0 or self._look_at is not None or self._is_full
@@ -423,8 +424,8 @@ class Prefetcher:
         lane = self._lane_of(job.target, job.handler)
         if self._shares.has(lane):
             return lane
-        is_still = self._shares.has(job.target) and lane_of(job.target, job.handler) not in self._moving
-        return job.target if is_still else None
+        is_stalled = self._shares.has(job.target) and lane_of(job.target, job.handler) not in self._moving
+        return job.target if is_stalled else None
 
     def _read_again(self, refused: Iterable[tuple[ShardProgress, Job]]) -> None:
         with self._lock:

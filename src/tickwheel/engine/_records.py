@@ -4,12 +4,13 @@ Records of the past: the history of attempts, the figures of each minute, and th
     history.keep    recorded attempts
     "none"          none
     "failures"      attempts that failed, died, expired or were stopped
-    "usual"         these, each run of a recurring job, and each success that noted something
+    "usual"         as "failures", and each run of a recurring job, and each success with a note
     "all"           all attempts, including snoozes and plain successes
 
-A record is written in the commit of its settle. The figures of a minute are stored once a minute; an idle minute has no
-row. The owner of the first shard prunes, in small steps in a short-lived thread. It prunes within a minute of each new
-record, because the number of records is limited, and at least once an hour, because their age is limited.
+A record is written in the commit that settles the attempt. The figures of a minute are stored once a minute; an idle
+minute has no row. The owner of the first shard deletes old records (prunes), in small steps in a short-lived thread. It
+does so within a minute of a new record, because the number of records is limited, and at least once an hour, because
+their age is limited.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def _trace_of(entry: StagedJob) -> str | None:
 
 
 _NAMES_MAX: Final = 1_000
-"""Maximum number of targets and handlers with their own counts. One receiver may have many more addresses."""
+"""Maximum number of targets and handlers with their own counts: one receiver may have any number of addresses."""
 _UNKEPT_MAX: Final = 240
 """Maximum number of rows kept in memory while the store does not answer. These rows cover more than three hours."""
 _RETRIED, _DIED = Ending.RETRIED, Ending.DIED  # an enum is slow to look into
@@ -134,7 +135,7 @@ class LaneCounts:
 
     def add(self, ending: Ending, entries: Sequence[StagedJob], late_ms: Sequence[float]) -> None:
         """
-        Count attempts of one target and handler that ended with *ending*. *late_ms* is the sorted lateness of firings.
+        Count attempts of one target and handler that ended with *ending*. *late_ms* has their lateness, sorted.
         """
         job = entries[0].job
         took_ms = sum([entry.ran_ms for entry in entries if entry.fired_at])
@@ -232,7 +233,7 @@ class MinuteKeeper:
 
     def _begin(self) -> None:
         """
-        Write in a new thread, because the write would delay other callbacks of the pacer's thread.
+        Write in a new thread, because a write in this thread would delay other timers.
         """
         if self._is_stopped:
             return
@@ -252,7 +253,7 @@ class MinuteKeeper:
 
     def keep(self) -> None:
         """
-        Store the figures since the previous call, if any, in the row of the minute in which that call was made.
+        Store the figures since the previous call, if there are any, in the row of the minute of that call.
 
         If the clock was set back a little, a minute gets figures twice, and its row has the sum. If the store does not
         answer, up to 240 rows wait for the next call.

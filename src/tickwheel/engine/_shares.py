@@ -10,9 +10,9 @@ __all__ = ["PAGE", "Shares"]
 PAGE: Final = 1_000
 """Maximum number of jobs in one page of a scan, over all shards."""
 _LEAST: Final = 64
-"""Number of jobs that a page may have of each shard, even if it then has more than `PAGE`, if the table has room."""
+"""Each shard may have this many jobs in a page if the table has room, even if the page then exceeds `PAGE`."""
 _MANY: Final = 2_000
-"""A lane is read separately if a scan has met this many of its jobs, and they are more than half of all jobs met."""
+"""A lane is read separately if at least this many jobs of a scan, and more than half of them, are in this lane."""
 _LANES_MAX: Final = 1_000
 """Maximum number of lanes that are read separately."""
 
@@ -54,7 +54,7 @@ class Shares:
 
     def has_some(self) -> bool:
         """
-        Return True if there is enough room to read more. Even n full lanes leave 1 / (3 n + 1) of the table free.
+        Return True if there is enough room to read more. Even n full lanes leave enough: 1 / (3 n + 1) of the table.
         """
         size = self._staged.size
         return self._staged.free_for_later >= max(1, min(PAGE, size // 64, size // (4 * (len(self._marks) + 1))))

@@ -26,7 +26,7 @@ _MANY: Final = 128
 """Number of ended firings that are reported together. A report takes 2 ms, in the thread that adds the last one."""
 
 _PAUSE_S: Final = 0.1
-"""Seconds after which ended firings are reported even if they are few. Soon after a burst, caches are still warm."""
+"""Seconds after which even a few ended firings are reported: soon after a burst, while the caches are still warm."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 
@@ -91,7 +91,7 @@ def drawn(count: int, share: float, random: Callable[[], float]) -> Iterator[int
     Yield the indices below *count* that are sampled, each with probability *share*.
 
     The gap to the next index has a geometric distribution: the logarithm of a uniform number (Devroye, Non-Uniform
-    Random Variate Generation, 1986, X.2). The gaps are independent, so each batch can start with a new number.
+    Random Variate Generation, 1986, X.2). The gaps are independent, so each batch of firings can be sampled separately.
     """
     if share >= 1:
         yield from range(count)

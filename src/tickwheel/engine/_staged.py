@@ -24,17 +24,18 @@ A row that is read may be outdated when it arrives. If its generation is known h
 store checks the row when the job is claimed. A job that is read twice, or while it is moved, thus fires once. A later
 generation of a key is claimed only after the outcome of the earlier generation is written.
 
-The table is shared like the buffer of a network switch (the dynamic threshold of Choudhury and Hahne): a lane may hold
-three times as many jobs as there are free places, so there is always room for another lane. Jobs that are due when they
-are staged are counted separately, with a lower limit for each lane. A job that is refused stays in the store.
+The table of staged jobs is shared like the buffer of a network switch (the dynamic threshold of Choudhury and Hahne): a
+lane may hold three times as many jobs as there are free places, so there is always room for another lane. Jobs that are
+due when they are staged are counted separately, with a lower limit for each lane. A job for which there is no room
+stays in the store.
 
 While a claim is on its way, no outcome of the same attempt may be written. If the outcome reached the store before the
 claim, the job would stay in the state "running" there, unknown to all processes. A doubtful job therefore cannot be
 withdrawn. A beginning job can be withdrawn only if the writer's thread has just read the claimed attempt from the
 store, which proves that the claim has arrived.
 
-Only this table decides between a start and a withdrawal: whichever comes first prevents the other. If a caller gets the
-answer CANCELLED, the job will not start; TOO_LATE means that it has started.
+Only the table of staged jobs decides between a start and a withdrawal: whichever comes first prevents the other. If a
+caller gets the answer CANCELLED, the job will not start; TOO_LATE means that it has started.
 """
 
 from __future__ import annotations
@@ -90,12 +91,12 @@ class ShardProgress:
     def part(self, lane: str, start: Position | None) -> None:
         self.lanes[lane] = start or (self.cursor if self.reached is None else min(self.cursor, self.reached))
 
-    def move(self, target: str, *, has_moving: bool, has_still: bool) -> None:
-        of_others, of_still = self.cursor, self.lanes.get(target, START)
+    def move(self, target: str, *, has_moving: bool, has_stalled: bool) -> None:
+        of_others, of_stalled = self.cursor, self.lanes.get(target, START)
         if has_moving:
-            self.cursor = min(of_others, of_still)
-        if has_still:
-            self.lanes[target] = min(of_others, of_still)
+            self.cursor = min(of_others, of_stalled)
+        if has_stalled:
+            self.lanes[target] = min(of_others, of_stalled)
 
     def join(self, lane: str) -> None:
         self.cursor = min(self.cursor, self.lanes.pop(lane, START))
@@ -133,10 +134,10 @@ _END: Final = TRANSITIONS[Step.END]
 _DROPPED: Final = Job("", 0, 0)
 _NONE: Final = (0, 0, 0)
 _CROWDS: Final = 64
-"""A still lane (see `_lanes`) that holds at least 1 / 64 of the table, and at least 2 jobs, is read separately."""
+"""A stalled lane (see `_lanes`) that holds at least 1 / 64 of the table, and at least 2 jobs, is read separately."""
 _CROWD_LEAST: Final = 2
 _DUE_LEAST: Final = 1_000
-"""Minimum number of due jobs that one lane may hold, even in a small table, but at most half of the table."""
+"""Each lane may hold at least this many due jobs, or half of the table if the table is small."""
 
 
 class StagedJobs:
@@ -167,10 +168,10 @@ class StagedJobs:
         self._due_by_lane: dict[str, int] = {}
         """The number of the entries in `_by_lane` that were due when they were staged."""
         self._moving: frozenset[str] = frozenset()
-        self._still: dict[str, list[int]] = {}
+        self._stalled: dict[str, list[int]] = {}
         """
-        By target, three numbers: still lanes (see `_lanes`) with waiting entries; these entries; and still lanes with
-        entries that were due when they were staged.
+        For each target, three counts: its stalled lanes (see `_lanes`) with waiting entries; these entries; and its
+        stalled lanes with entries that were due when they were staged.
         """
         self._busy: dict[int, StagedJob] = {}
         self._busy_keys: set[str] = set()
@@ -184,7 +185,7 @@ class StagedJobs:
 
     def waiting_in(self, lane: str) -> int:
         if is_target(lane):
-            return self._still.get(lane, _NONE)[1]
+            return self._stalled.get(lane, _NONE)[1]
         return sum(self._by_lane.get(member, 0) for member in self.lanes.members(lane))
 
     def due_in(self, lane: str) -> int:
@@ -215,7 +216,7 @@ class StagedJobs:
         """
         Return True if *lane* has no room for another job. *is_due* is True if that job is due now.
 
-        If *lane* is the name of a target, return True if its still lanes (see `_lanes`) have no room for one more lane.
+        If *lane* names a target, return True if its stalled lanes (see `_lanes`) have no room for one more lane.
         """
         free = self.free if is_due else self.free_for_later
         if is_target(lane):
@@ -238,7 +239,7 @@ class StagedJobs:
 
     def set_moving(self, lanes: frozenset[str]) -> None:
         """
-        Set the moving lanes (see `_lanes`) to *lanes*; count all others as still lanes of their targets. O(changes).
+        Set the moving lanes (see `_lanes`) to *lanes*; count all others as stalled lanes of their targets. O(changes).
         """
         if lanes is self._moving:
             return
@@ -246,10 +247,10 @@ class StagedJobs:
             for changed, sign in ((lanes - self._moving, -1), (self._moving - lanes, 1)):
                 for lane in changed:
                     if count := self._by_lane.get(lane, 0):
-                        still = self._still.setdefault(lane.partition(":")[0], [0, 0, 0])
-                        still[0] += sign
-                        still[1] += sign * count
-                        still[2] += sign * (lane in self._due_by_lane)
+                        stalled = self._stalled.setdefault(lane.partition(":")[0], [0, 0, 0])
+                        stalled[0] += sign
+                        stalled[1] += sign * count
+                        stalled[2] += sign * (lane in self._due_by_lane)
             self._moving = lanes
 
     def jobs(self) -> list[Job]:
@@ -274,8 +275,8 @@ class StagedJobs:
         waiting, busy, by_lane, named = self._waiting, self._busy, self._by_lane, self.lanes.named
         target = handler = lane = crowd = ""
         with self._lock:
-            moving, stills, due_by_lane = self._moving, self._still, self._due_by_lane
-            still: list[int] | None = None
+            moving, all_stalled, due_by_lane = self._moving, self._stalled, self._due_by_lane
+            stalled: list[int] | None = None
             is_tight, now_ms = len(waiting) + len(jobs) > self.due_max, self._now()
             for job in jobs:
                 key, due_at = job.key, job.due_at
@@ -292,17 +293,17 @@ class StagedJobs:
                     target, handler = job.target, job.handler
                     lane = lane_of(target, handler)
                     crowd = named.get(lane, lane)
-                    still = None if lane in moving else stills.setdefault(target, [0, 0, 0])
+                    stalled = None if lane in moving else all_stalled.setdefault(target, [0, 0, 0])
                 is_due = due_at <= now_ms
                 if is_tight and self.is_full(crowd, is_due=is_due):
                     refused.append(job)
                     continue
                 waiting[key] = entry = StagedJob(job, epoch, due_at, _STAGED, is_due)
                 count = by_lane[lane] = by_lane.get(lane, 0) + 1
-                if still is not None:
-                    still[0] += count == 1
-                    still[1] += 1
-                    still[2] += is_due and lane not in due_by_lane
+                if stalled is not None:
+                    stalled[0] += count == 1
+                    stalled[1] += 1
+                    stalled[2] += is_due and lane not in due_by_lane
                 if is_due:
                     due_by_lane[lane] = due_by_lane.get(lane, 0) + 1
                 new.append(entry)
@@ -371,7 +372,8 @@ class StagedJobs:
         """
         Begin to claim at most *room* of the staged *entries*. Return these entries, and the entries without room.
 
-        An entry is in neither list while another job of its key is in progress. Ending that job returns the entry.
+        While another job of its key is in progress, an entry is in neither list. The call that ends that job returns
+        it.
         """
         begun: list[StagedJob] = []
         held: list[StagedJob] = []
@@ -443,9 +445,9 @@ class StagedJobs:
                 attempt may have been released since, and a new attempt of the same number may be on its way.
 
         Returns:
-            The entry, its status, and True if this call withdrew it; None if it is unknown here whether the attempt is
-            counted. An attempt with the status WITHDRAWN is settling, and the caller that withdrew it must write its
-            outcome exactly once: a second write would end the next try, which is counted as the same attempt.
+            The entry, its status, and True if this call withdrew it. None if it is unknown here whether the attempt is
+            counted. If the status is WITHDRAWN, the entry is settling, and the caller that withdrew it must write its
+            outcome exactly once: the next try has the same attempt number, and a second write would end it.
         """
         with self._lock:
             entry = self._busy.get(job.generation)
@@ -507,10 +509,10 @@ class StagedJobs:
             assert self._by_lane == lanes, (self._by_lane, lanes)
             due = [entry.job for entry in self._waiting.values() if entry.was_due]
             assert self._due_by_lane == Counter(lane_of(job.target, job.handler) for job in due), self._due_by_lane
-            still = {lane: count for lane, count in lanes.items() if lane not in self._moving}
-            due_lanes = {lane: 1 for lane in still if lane in self._due_by_lane}
-            for number, expected in enumerate((dict.fromkeys(still, 1), still, due_lanes)):
-                found = Counter({target: counts[number] for target, counts in self._still.items() if counts[number]})
+            stalled = {lane: count for lane, count in lanes.items() if lane not in self._moving}
+            due_lanes = {lane: 1 for lane in stalled if lane in self._due_by_lane}
+            for number, expected in enumerate((dict.fromkeys(stalled, 1), stalled, due_lanes)):
+                found = Counter({target: counts[number] for target, counts in self._stalled.items() if counts[number]})
                 assert found == _by_target(expected), (number, found, expected)
             for key, entry in self._waiting.items():
                 assert entry.phase is Phase.STAGED, (key, entry.phase)
@@ -549,14 +551,14 @@ class StagedJobs:
         return max(1, self._lanes_of(members[0].partition(":")[0], is_due=is_due))
 
     def _lanes_of(self, target: str, *, is_due: bool) -> int:
-        return self._still.get(target, _NONE)[2 if is_due else 0]
+        return self._stalled.get(target, _NONE)[2 if is_due else 0]
 
     def _leave_lane(self, lane: str, count: int, *, was_due: bool) -> None:
         if lane not in self._moving:
-            still = self._still[lane.partition(":")[0]]
-            still[0] -= self._by_lane[lane] == count
-            still[1] -= count
-            still[2] -= was_due and self._due_by_lane[lane] == count
+            stalled = self._stalled[lane.partition(":")[0]]
+            stalled[0] -= self._by_lane[lane] == count
+            stalled[1] -= count
+            stalled[2] -= was_due and self._due_by_lane[lane] == count
         for counts in (self._by_lane, self._due_by_lane) if was_due else (self._by_lane,):
             if counts[lane] > count:
                 counts[lane] -= count
@@ -566,7 +568,7 @@ class StagedJobs:
 
 def is_target(name: str) -> bool:
     """
-    Return True if *name* is a target (all its still lanes, see `_lanes`). Only names of single lanes have a colon.
+    Return True if *name* is the name of a target, and False if it is the name of a lane, which contains a colon.
     """
     return ":" not in name
 
@@ -601,8 +603,8 @@ def _is_known(job: Job, epoch: int, busy: StagedJob | None, waiting: StagedJob |
     """
     Return True if a row that was read under the lease of *epoch* has no new information.
 
-    A row is new if an attempt of its key runs under an earlier lease. That attempt can no longer be settled, so the job
-    must run again under this lease once the attempt has ended.
+    If an attempt of the job runs under an earlier lease, the row is new: that attempt can no longer be settled, so the
+    job must run again under this lease.
     """
     if busy is not None and busy.epoch >= epoch:
         return True

@@ -58,7 +58,7 @@ TRANSITIONS: Final[dict[Step, dict[Phase, Phase]]] = {
     Step.END: {Phase.BEGUN: Phase.SETTLING, Phase.RUNNING: Phase.SETTLING},
     Step.SETTLE: {Phase.SETTLING: Phase.FAR},
 }
-"""The allowed transitions: for each event, the next state of each state. In any other state the event is refused."""
+"""Allowed transitions: for each event, the next state by present state. In any other state, the event is refused."""
 
 
 class RunSpan(NamedTuple):

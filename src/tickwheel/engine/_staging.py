@@ -2,12 +2,13 @@
 Stages loaded jobs that this node can run, and finds jobs that the cursors have missed.
 
 A node can run a job if it has a handler or target that accepts the job's payload, if it understands the job's
-recurrence rule, and if no scope pauses the job. A node sets aside any job that it cannot run: the job leaves its shard,
+recurrence rule, and if the job is not paused. A node sets aside any job that it cannot run: the job leaves its shard,
 no attempt is counted, and the first node that can run it moves it to one of its own shards. A paused job stays aside
-until its scope is resumed. If all nodes can run all jobs, this costs a set lookup per job, and a query per two seconds.
+until it is resumed. If all nodes can run all jobs, this costs a set lookup per job, and a query every two seconds.
 
-The paused scopes are read from the store before the first job is staged, every two seconds, and at once after a pause
-or resume through this scheduler. From then on, no paused job starts here.
+Each node reads from the store which handlers, queues and targets are paused: before it stages its first job, every two
+seconds, and at once after a pause or resume through its own scheduler. After it has read a pause, it starts no job that
+this pause covers.
 
 Cursors, commits and notifications can each miss a job: a hint may be lost, a former owner may have consumed a
 notification, or a write may take effect long after its sender gave up. Every two seconds, one query for all shards
@@ -56,7 +57,7 @@ _log = logging.getLogger("tickwheel.scheduler")
 
 class PauseFilter:
     """
-    Decides which jobs this node can run: it has their handlers, and no scope pauses them. Callable from any thread.
+    Decides which jobs this node can run: unpaused jobs whose handlers it has. Callable from any thread.
     """
 
     def __init__(
@@ -281,7 +282,7 @@ class Loader:
         place: Callable[[int, Sequence[Job]], object],
     ) -> None:
         """
-        Take up set-aside jobs that can run here: move them to shards of one partition, and pass them to *place*.
+        Take jobs that were set aside and can run here: move them to shards of one partition, and pass them to *place*.
         """
         self.pause_filter.load_pauses()
         if not self.pause_filter.look_again():
@@ -351,7 +352,7 @@ def _turn(entry: StagedJob) -> Position:
 
 
 _OVERDUE_MS: Final = 1_000
-"""Minimum lateness in ms of the pending jobs that a search finds. Normally, a job has been claimed by then."""
+"""Minimum lateness in ms of the pending jobs that a search finds. Normally, a job is claimed before it is this late."""
 _OVERDUE_PAGE: Final = 200
 _FIRST: Final = (-(2**63), -1)
 _LAST: Final = 2**63 - 1
@@ -385,7 +386,7 @@ class OverdueSweeper:
 
     def sweep(self, epochs: Mapping[int, int], crowded: LaneSet | None = None) -> None:
         """
-        Stage overdue jobs that are unknown here, except paused jobs and jobs of *crowded* lanes.
+        Stage overdue jobs that are unknown here, except paused jobs and jobs of the lanes in *crowded*.
         """
         self._staging.pause_filter.refresh_pauses()
         known, self._known = self._known, None

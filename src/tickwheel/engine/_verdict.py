@@ -14,12 +14,12 @@ The verdict on a finished attempt: done, again or dead, and the time of the next
     no handler                         dead letter                      dead letter; the series ends until a replay
     every attempt cut off ("poison")   dead letter                      dead letter; the series ends until a replay
     expired or missed                  deleted                          next run
-    any, but its rule raises           -                                dead letter, because it is unknown whether
+    any result; the rule raises        -                                dead letter, because it is unknown whether
                                                                         there is a next run
-    any, but this node cannot read     -                                the outcome is stored, and the first node that
-      its rule                                                          can read the rule finds the next run
+    any result; this node cannot       -                                the outcome is stored, and the first node that
+      read the rule                                                     can read the rule finds the next run
     cancelled while it ran             deleted                          deleted
-    stopped, as its next run is due    -                                next run, with the error kept
+    stopped when its next run was due  -                                next run, with the error kept
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ Chance: TypeAlias = Callable[[], float]
 
 _OVERTAKEN = "its next run was due"
 _BY: Final = "pause_after"
-"""The author, in the store, of an automatic pause after failed runs."""
+"""The name that the store records as the author of an automatic pause after failed runs."""
 _NOTE_CHARS: Final = 240
-"""Maximum length of a note (a handler's remark), in characters; at most a thousand bytes."""
+"""Maximum length of a note (a handler's remark) in characters. In UTF-8, it then takes at most a thousand bytes."""
 
 
 class Ending(StrEnum):
@@ -202,7 +202,7 @@ def is_refused(entry: StagedJob, answer: Answer) -> bool:
     """
     Return True if the store refused to settle an attempt, so that the attempt does not count.
 
-    Return False for a recurring job that was asked to stop: it was removed before its run ended.
+    Return False for a recurring job that was asked to stop, because it was removed before its run ended.
     """
     if answer.outcome is Outcome.SETTLED:
         return False

@@ -7,12 +7,12 @@ jobs take turns, and lanes without running jobs come first. The jobs of one lane
 
 Several hanging lanes can hold all places. A lane without running jobs that has waited for half a second therefore gets
 an extra place (a loan), up to a bound. The loan ends when another place is free. A lane without visible progress is
-called still (see `_lanes`). All still lanes of one target together take at most three quarters of places and loans.
+called stalled (see `_lanes`). All stalled lanes of one target together take at most three quarters of places and loans.
 
 An attempt has leaked if its thread or task continues after its timeout. Its place is replaced, for up to `leaked_max`
-leaked attempts. All lanes with leaked attempts together run at most `leaked_max` attempts, and each of these lanes
-three quarters of that. Leaked attempts count, and further attempts wait. These lanes cannot exceed the limit, so a
-place is lost without replacement only if another lane begins to leak.
+leaked attempts. All lanes that have leaked attempts together run at most `leaked_max` attempts, including the leaked
+ones; each of these lanes runs at most three quarters of that number. Their further attempts wait. A place can therefore
+be lost without replacement only if another lane begins to leak.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _HandlerQueue:
     """
     The jobs of one lane. *leaked* attempts still run after their timeouts; *busy* does not include them.
 
-    While the lane is still (without visible progress, see `_lanes`), *counted* is the target that counts it.
+    If the lane was stalled (see `_lanes`) when its first attempt began, *counted* is its target; if not, None.
     """
 
     __slots__ = ("busy", "counted", "lane", "leaked", "name", "waiting", "width")
@@ -78,10 +78,10 @@ class WorkQueue:
         """Lanes that have waiting entries and nothing running, in the order of their turns."""
         self._open: dict[_HandlerQueue, None] = {}
         """Lanes that have running entries, and waiting entries that may start, in the order of their turns."""
-        self._still: dict[str, int] = {}
-        """For each target, the number of its still lanes (see the module) that have running attempts."""
+        self._stalled: dict[str, int] = {}
+        """For each target, the number of its stalled lanes (see the module) that have running attempts."""
         self._held: dict[str, dict[_HandlerQueue, None]] = {}
-        """For each target, its still lanes (see the module) that run nothing and wait until the target has room."""
+        """For each target, its stalled lanes (see the module) that run nothing and wait until the target has room."""
         self._base = size
         """
         Number of places without loans: `size`, plus one for each leaked entry up to `leaked_max`, because a leaked
@@ -132,7 +132,7 @@ class WorkQueue:
                     if not self._has_room(group):
                         self._held.setdefault(group, {})[line] = None
                         continue
-                    self._still[group] = self._still.get(group, 0) + 1
+                    self._stalled[group] = self._stalled.get(group, 0) + 1
                     line.counted = group
                 entry = line.waiting.popleft()
                 running[entry] = line
@@ -244,7 +244,7 @@ class WorkQueue:
             if line.waiting:
                 self._let_on(line)
         if line.counted is not None and not (line.busy or line.leaked):
-            self._still[line.counted] -= 1
+            self._stalled[line.counted] -= 1
             line.counted = None
         if self._held:
             self._let_on_held(next(iter(held)) for held in self._held.values())
@@ -273,7 +273,7 @@ class WorkQueue:
         self.places = self._base + self._lent
 
     def _has_room(self, group: str) -> bool:
-        return self._still.get(group, 0) < 3 * (self._base + loan_of(self._size) - len(self._running))
+        return self._stalled.get(group, 0) < 3 * (self._base + loan_of(self._size) - len(self._running))
 
     def _let_on_held(self, lines: Iterable[_HandlerQueue]) -> None:
         for line in [*lines]:
