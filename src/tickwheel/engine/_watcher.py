@@ -13,9 +13,7 @@ _NOTIFIED_S: Final = 60.0
 _POLLED_S: Final = 0.5
 """Seconds between two reads of changes if the store cannot notify. A job that is set to run now can be this late."""
 _LOOK_S: Final = 2.0
-"""
-Seconds between two searches for overdue jobs, so that each is found within the promised 5 s.
-"""
+"""Seconds between two searches for overdue jobs, so that each is found within the promised 5 s."""
 _RETRY_S: Final = 1.0
 
 

@@ -6,13 +6,13 @@ away. An owner therefore remembers, for each such job, the number of the last cl
 due time was written. The sum of all later steps is the error of the due time.
 
     origin of the due time                                 clock step that the owner remembers
-    set or moved here with delay=, retried or snoozed      that of the write
-    every=                                                 that of the last run, or of the first read of the job
+    set or moved here with delay=, retried or snoozed      the last step before the write
+    every=                                                 the last step before the last run or the first read
     at=, cron=                                             none, because the job follows the wall clock
     set by another process, or before this owner started   none, so the job is treated like at=
 
-Most jobs are set with a delay, in order of their generations. They are remembered as ranges of generations: a million
-jobs take one pair of numbers, or at worst a million pairs.
+The jobs are remembered as ranges of generations. A million jobs with consecutive generations take one pair of numbers;
+in the worst case, each job takes a pair.
 """
 
 from __future__ import annotations

@@ -44,12 +44,12 @@ __all__ = ["Engine"]
 _CLOSING_S: Final = 0.3
 """Seconds of a stop's timeout that are reserved for closing connections and threads."""
 _LOOK_S: Final = 0.1
-"""Interval at which a stop checks that all attempts are settled: it gets no notification of a refused `Begin`."""
+"""Interval at which a stop checks that all attempts are settled, because it is not notified of refused claims."""
 _DOUBT_S: Final = 0.1
-"""Retry delay when the lease is not trusted."""
+"""Seconds before a retry when the lease is not trusted."""
 _REASON_MAX: Final = 200
 _NOTED_MAX: Final = 50
-"""Maximum number of running jobs whose progress a heartbeat reports. Keys and handlers' notes may be of any size."""
+"""Maximum number of running jobs whose progress one heartbeat reports, because keys and handlers' notes may be long."""
 
 
 class Engine:
@@ -141,7 +141,7 @@ class Engine:
 
     def stop(self, deadline: float | None, *, is_last: bool = True) -> list[Firing]:
         """
-        Stop firing, release attempts that have not started, and wait for all others until *deadline*.
+        Stop firing, release attempts that have not started, and wait for the running attempts until *deadline*.
 
         *deadline* is a time of the runtime's `monotonic`. If *is_last* is True, the targets are also closed. Returns
         the firings that still run.
@@ -233,7 +233,7 @@ class Engine:
 
     def wheel(self) -> dict[str, Any]:
         """
-        Return the statistics of the near wheel. It counts timers: jobs due within one slot of time share a timer.
+        Return the statistics of the scheduler's timer wheel. Jobs that are due within one slot of time share a timer.
         """
         return self._resources.timers.stats()
 

@@ -50,7 +50,7 @@ class Recent:
 
     def after(self, number: int, running: Callable[[], Iterable[StagedJob]], by: str) -> list[FiringRecord]:
         """
-        Return the firings that ended after the firing *number*, in order, then the running ones, all with owner *by*.
+        Return the firings that ended after the firing *number*, in order, then the running ones. *by* is their owner.
 
         *running* is called last. A firing that ends during this call may be missing; the next call returns it.
         """
@@ -86,12 +86,12 @@ _WORDS: Final = {ending: ending.value for ending in Ending}
 _COUNTED_AS: Final = _WORDS | {Ending.DIED: "dead_total"}
 _NAMED: Final = frozenset({"handler", "pull"})
 """
-The targets whose handlers are names. The handlers of other targets are addresses, and their number is not bounded.
+The targets whose handlers are counted by name. The handlers of any other target are addresses, which are too many.
 """
 _SUCCEEDED, _RETRIED, _DIED = Ending.SUCCEEDED, Ending.RETRIED, Ending.DIED  # an enum is slow to look into
 _NAMES_MAX: Final = 200
 _OTHERS: Final = "(others)"
-"""The name under which all further handlers are counted."""
+"""The name under which all handlers beyond `_NAMES_MAX` are counted."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 

@@ -1,7 +1,8 @@
 """
 The engine of an inline scheduler, whose jobs fire in the thread that moves the clock.
 
-The clock replaces the prefetcher and the claim batcher. All other parts are the same as in `Engine`.
+The thread that moves the clock reads due jobs from the store and claims them one by one, so there is no prefetcher and
+no claim batcher. All other parts are the same as in `Engine`.
 """
 
 from __future__ import annotations
@@ -100,7 +101,8 @@ class InlineEngine(Engine):
         """
         Fire due jobs, at most *limit*; return their number.
 
-        Jobs that handlers set to run now wait for the next call, so that the clock can detect an endless chain of jobs.
+        If a handler sets a job to run now, this job waits for the next call. The clock can thus detect an endless
+        chain.
 
         Raises:
             AssertionError: If an assertion in a handler failed. The attempt is settled as failed first.

@@ -29,7 +29,7 @@ _TIMED = (Set, Move)
 _TIMED_KINDS: Final = frozenset(_TIMED)
 
 _STEP_MS: Final = 1_000
-"""Difference in ms between the store's clock and our estimate from which a clock step may have been missed."""
+"""If the store's clock differs from our estimate by at least this many ms, a clock step may have been missed."""
 
 _DATED = frozenset((Outcome.CREATED, Outcome.REPLACED, Outcome.CHANGED, Outcome.RESTARTED, Outcome.MOVED))
 _NEW_LIVES = _DATED | {Outcome.REPLAYED}
@@ -37,7 +37,7 @@ _NEW_LIVES = _DATED | {Outcome.REPLAYED}
 
 def lives_of(answers: Sequence[Answer], begun: Collection[int] = ()) -> tuple[list[Job], list[str]]:
     """
-    Return the jobs that callers' writes made pending, and the keys of jobs that are pending no longer.
+    Return the jobs that callers' writes made pending, and the keys of jobs that are no longer pending.
 
     Writes at the indexes *begun* are left out.
     """

@@ -7,7 +7,7 @@ from typing import Any, Final
 __all__ = ["Distribution", "tallied"]
 
 _STEPS: Final = 8
-"""Number of buckets per doubling. The error of a quantile is therefore at most an eighth of its value."""
+"""Number of buckets per doubling of the duration. A quantile's error is therefore at most an eighth of its value."""
 _OCTAVES: Final = 40
 """Number of doublings, from a microsecond to twelve days. Longer durations count as twelve days."""
 _LAST: Final = _STEPS * _OCTAVES - 1

@@ -42,7 +42,7 @@ _ROUTINE: Final = (
 )
 
 _LATELY_S: Final = 60.0
-"""Seconds after which a repeated failure is logged again. Retries come sooner, so the action must have succeeded."""
+"""Seconds without a failure after which the same failure is logged again: retries come sooner, so one succeeded."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 

@@ -23,7 +23,7 @@ _DJANGO = {"django.utils.connection.ConnectionProxy", "django.db.backends.base.b
 
 def unwrapped(connection: Any) -> object:
     """
-    Return the driver's connection of a `Session`, a `Connection` or Django's `connection`; return others unchanged.
+    Return the driver's connection of a `Session`, `Connection` or Django's `connection`; return others unchanged.
 
     SQLAlchemy begins its transaction now. A connection that cannot join a transaction raises a `TransactionError`.
     """

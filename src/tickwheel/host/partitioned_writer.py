@@ -19,7 +19,7 @@ __all__ = ["PartitionedWriter"]
 
 _OwnWrite: TypeAlias = Begin | SetAside | Settle | Redate
 _SHARE_MIN: Final = 1_000
-"""Minimum number of callers' writes that may wait in each partition, even if many partitions share the limit."""
+"""Minimum number of callers' writes that may wait in each partition, even if many partitions share `waiting_max`."""
 
 
 class PartitionedWriter:

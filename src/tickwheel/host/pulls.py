@@ -32,7 +32,7 @@ class Pulls:
 
     def abandon(self, found: Future[list[JobLease]]) -> None:
         """
-        Release all firings that *found* has or will have, because the caller has left. A release uses no attempt.
+        Release all firings that *found* has or will have, because the worker has left. A release uses no attempt.
         """
         if not found.cancel():
             found.add_done_callback(self._give_back)

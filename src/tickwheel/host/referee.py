@@ -33,7 +33,7 @@ Commit: TypeAlias = Callable[[Sequence[Write]], list[Answer]]
 class LocalAttempts(Protocol):
     def statuses(self, jobs: Sequence[Job]) -> list[AttemptStatus | None]:
         """
-        Withdraw each attempt of *jobs* that has not started. Return each status, None if unknown. Then call `resolved`.
+        Withdraw the attempts of *jobs* that have not started; return each status (None: unknown). Call `resolved` next.
         """
 
     def is_waiting(self, job: Job) -> bool: ...
@@ -70,7 +70,7 @@ class WithdrawalArbiter:
     """
     Decides from this process's memory, on the writer's thread, whether claimed attempts can still be withdrawn.
 
-    If any attempt in a batch is unknown here, withdrawal requests decide about the whole batch.
+    If any attempt in a batch is unknown in this process, withdrawal requests decide about the whole batch.
     """
 
     def __init__(self, knowing: Callable[[], LocalAttempts | None], requests: WithdrawalRequests) -> None:

@@ -13,10 +13,10 @@ _DRIFT: Final = 1e-4
 """Usual maximum difference between the rates of two clocks: two bad crystals of 50 ppm each."""
 
 _SLEW: Final = 0.1
-"""Maximum difference of rates while a clock is slewed (sped up or slowed down). Up to it, no job fires early."""
+"""Maximum difference of rates while a clock is slewed (sped up or slowed down). Within it, no job fires early."""
 
 _ROUNDING_S: Final = 1e-6
-"""Upper bound of a deadline's rounding error. A timer that is early by less than this is set again."""
+"""Upper bound of a deadline's rounding error. A timer that fires early by less than this is set again."""
 
 _LESS_NS: Final = 0.25
 """Nanoseconds subtracted from a deadline: more than the rounding error of a float in the clock's first days."""
@@ -35,7 +35,7 @@ The uncertainty of the last sample, and the slew since then, are added to this v
 
 _GLANCE_NS: Final = 5_000_000
 _GLANCES: Final = 20
-"""Number of tries to read two clocks without an interruption in between."""
+"""Maximum number of tries to read two clocks without an interruption in between."""
 
 
 class StoreClock:
@@ -52,7 +52,7 @@ class StoreClock:
     is slewed (sped up or slowed down until it is right).
 
     Each step of a clock has a number, `clock_step`. The next reading or sample detects the step. Two readings with the
-    same number differ by the elapsed time. `moved_ms` returns how far instants have moved since an earlier number.
+    same number differ by the elapsed time. `moved_ms` returns by how many ms instants have moved since an earlier step.
     """
 
     __slots__ = (

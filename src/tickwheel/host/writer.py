@@ -10,9 +10,9 @@ Writes that arrive during a commit share the next commit, and so one flush to th
 
 If a store allows two writers, one thread writes for callers and another for the scheduler.
 
-If a caller only waits for its answer, and the writer is idle, the caller's thread does the write, because two switches
-of threads cost more than a commit. Meanwhile the writer thread waits. As in that thread, the write runs in an empty
-`contextvars` context. If the last commit had several callers, the writer thread writes.
+A write by the writer thread needs two switches of threads, which cost more than a commit. If a caller only waits for
+its answer, and the writer is idle, the caller's thread therefore does the write, in an empty `contextvars` context. If
+the last commit had several callers, more may follow, so the writer thread does the write.
 
 In the same way, a worker thread with no other job acknowledges its last job, and commits claims together with the
 acknowledgement: see `Writer.post_and_write`.

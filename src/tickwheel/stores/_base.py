@@ -40,7 +40,7 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 _RUN_MS: Final = 60_000
-"""Pending jobs are kept in sorted runs of a minute, so that an insertion moves only the jobs of one minute."""
+"""Length in ms of the sorted lists that hold pending jobs. An insertion moves only the jobs of one minute."""
 
 
 class BaseStore:
@@ -115,7 +115,7 @@ class BaseStore:
 
     def entries(self) -> Iterator[tuple[str, bytes]]:
         """
-        Yield all entries as of the last successful commit, for a store that rewrites itself within `commit`.
+        Yield all entries as of the last successful commit, for a store whose `commit` rewrites everything.
         """
         answers = {(token, part): kept for token, parts in self._kept.items() for part, kept in parts.items()}
         whole = Changes(

@@ -6,16 +6,14 @@ from typing import Final
 __all__ = ["LONG_CALLS", "call_s", "calls_of"]
 
 _SHARE: Final = 0.2
-"""Maximum fraction of a lease that a call may take. The same fraction at the end of a lease is not relied on."""
+"""Maximum fraction of a lease that a call may take. The owner does not trust the last such fraction of its lease."""
 _LEAST_S: Final = 0.5
 """Minimum time limit of a call. With short leases, a busy server would otherwise look like a silent one."""
 _MOST_S: Final = 10.0
 LONG_CALLS: Final = 3
-"""
-Time limit of a prune or a large read, in units of `call_s`. It is shorter than a lease, and delays no renewal.
-"""
+"""Time limit of a prune or a large read, in units of `call_s`. It is shorter than a lease, and delays no renewal."""
 _PAGE: Final = 1_000
-"""Number of writes per call; the writer's batches are no larger."""
+"""Number of writes for which a batch gets the time limit of one call. The writer's batches are no larger."""
 
 
 def call_s(lease_s: float) -> float:

@@ -84,7 +84,7 @@ class Cursor:
     Attributes:
         epoch: Epoch of the owner's lease, as proof of ownership.
         after: A due time and generation. The owner has read every pending job up to this position.
-        mark: The mark of the last `look`, or None before the first.
+        mark: The mark that the last `look` returned; None before the first `look`.
     """
 
     shard: int
@@ -99,7 +99,8 @@ class ShardScan:
     The result of a `look` into one shard.
 
     Attributes:
-        changed: Pending jobs before the cursor that other processes wrote, in any order. The owner may know some.
+        changed: Pending jobs before the cursor that other processes wrote, in any order. The owner may already know
+            some.
         mark: The mark for the next cursor. The next `look` returns the changes since this mark.
         due: The pending jobs after the cursor, by (due_at, generation).
         following: The first pending job after `due`, whatever its due time, or None.

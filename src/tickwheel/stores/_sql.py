@@ -4,6 +4,7 @@ SQL in files: named queries and numbered migrations.
 In a file of queries, each statement follows a line `-- name: NAME`. Statements use macros for the columns of a job,
 which are expanded when a file is read:
 
+    macro                       expansion
     @columns                    key, generation, due_at, ... (`columns.ALL`)
     @columns(j)                 j.key, j.generation, j.due_at, ...
     @columns(j, due_at = k.at)  another expression in place of a column

@@ -1,8 +1,8 @@
 """
 Waits for sockets and pipes, until another thread ends the wait.
 
-Select on Windows accepts only sockets, so a pair of sockets ends the wait. Elsewhere poll() waits, because it has no
-limit on file descriptors.
+On Windows, select() accepts only sockets, so a pair of sockets ends the wait. Elsewhere, poll() is used, because it has
+no limit on file descriptors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["WakeableWait"]
 
 _Selector: Final[type[selectors.BaseSelector]] = getattr(selectors, "PollSelector", selectors.SelectSelector)
 _WAIT_MAX_S: Final = 1e6
-"""Maximum wait: poll() counts milliseconds in a C int."""
+"""Maximum wait in seconds, because poll() takes milliseconds as a C int."""
 
 
 class _Closable(Protocol):

@@ -153,7 +153,7 @@ class Partitioned(Protocol):
         """
         Return the partitions that other nodes may have written since the last call; all partitions if unknown.
 
-        Only the thread that waits may call it.
+        Only the thread that calls `wait_for_change` may call this method.
         """
 
 
@@ -275,8 +275,9 @@ class Store(Protocol):
         without a mark gets a mark, but no changes.
 
         Only the shard's owner gets the changes, because the statement checks the epoch of the owner's lease. The store
-        then forgets these changes. The result may have too many jobs (the owner's own writes, or duplicates), never too
-        few. The cost depends on the result and on the number of writes since the mark, not on all pending jobs.
+        forgets the changes that it has returned. The result may have too many jobs (the owner's own writes, or
+        duplicates), never too few. The cost depends on the result and on the number of writes since the mark, not on
+        all pending jobs.
 
         Raises:
             StoreError: If the call fails. The changes may then be lost: the store may have forgotten them.
@@ -308,9 +309,10 @@ class Store(Protocol):
 
     def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
         """
-        Return at most *limit* records of *key*, newest first; only records with numbers below *before*, if given.
+        Return at most *limit* records of *key*, newest first.
 
-        The cost depends on the result. The numbers of one key grow in the order of commits.
+        If *before* is given, all returned records have smaller numbers. The cost depends on the result. The numbers of
+        one key's records grow in the order of commits.
         """
 
     def latest_dead(self, limit: int) -> list[Job]:
@@ -414,8 +416,9 @@ class Store(Protocol):
         """
         Pause *scope*, or resume it if *pause* is None; return True if it was already paused.
 
-        A pause excludes the scope's jobs from `take_up`. Owners read the scopes every two seconds and set due jobs
-        aside. A second pause of a scope replaces its author and note. If the pause changes, *record* is stored.
+        A pause excludes the scope's jobs from `take_up`. Owners read the paused scopes every two seconds, and set aside
+        the due jobs of these scopes. A second pause of a scope replaces its author and note. If the pause changes,
+        *record* is stored.
         """
 
     def scopes(self) -> list[Pause]:
@@ -464,9 +467,10 @@ class Store(Protocol):
         Ask the owners of *jobs* to withdraw the claimed attempts, and wake these owners.
 
         If an attempt has not started, its owner makes the job pending again; if it has, the owner calls
-        `report_started`. A request is valid for five seconds, and a waiting caller repeats it. It expires because the
-        next try has the same attempt number, and must not be withdrawn for a caller that has left. If the `attempt` of
-        a job is negative, the request is to stop the started attempt of that number. It is then valid for a minute.
+        `report_started`. A request is valid for five seconds; a caller that still waits repeats it. A request that
+        stayed valid could withdraw the next try, which has the same attempt number, after the caller has left. If the
+        `attempt` of a job is negative, the owner is asked to stop the started attempt of that number. This request is
+        valid for a minute.
 
         Returns:
             The generations of jobs without a live owner. Their attempts can no longer start.

@@ -36,7 +36,7 @@ _COLUMNS: Final[tuple[tuple[str, str, type[Array], Callable[[Any], Any] | None],
     ("expires_at", "expiries", Int8s, None),
     ("trace", "traces", Texts, None),
 )
-"""Parameters of each column: for one value in all rows, and for an array of values; then the type and a conversion."""
+"""For each column: its parameter for one value in all rows, its parameter for an array of values, type, conversion."""
 _VALUES: Final = attrgetter("due_at", "payload", "target", "handler", "retry", "expires_at", "trace")
 _SECOND: Final = itemgetter(1)
 _LAST: Final = itemgetter(-1)
@@ -51,7 +51,7 @@ class Alone:
 
     Attributes:
         answered: Converts the statement's row to the answers to the writes.
-        begun: Generations of the jobs that the statement claims. If there are any, the statement needs a `slot`.
+        begun: Generations of the jobs that the statement claims. If there are any, it needs a `slot` (see `_begun`).
         now_of: Returns the server's time from the row. None if no job becomes pending.
         returns_job: True if the row is a job or missing; if False, the row has integers and arrays of integers.
     """

@@ -22,7 +22,7 @@ from tickwheel.threads import Lock
 __all__ = ["BegunLists", "Entry"]
 
 _SLOTS: Final = 32
-"""Number of slots in use from which the server is asked which jobs still run."""
+"""If this many slots are in use, the server is asked which of their jobs still run."""
 _UNKNOWN_S: Final = 60.0
 """Time after which a claim with an unknown outcome can no longer take effect. Calls have a shorter time limit."""
 
@@ -89,7 +89,8 @@ class BegunLists:
         """
         Return the slots with their jobs if the server should be asked which jobs still run; if not, return no slots.
 
-        Jobs may have ended elsewhere. Pass the server's answer to `learn`.
+        The server is asked if many slots are in use, or after a claim with an unknown outcome. Its answer goes to
+        `learn`.
         """
         latest = self._clock() - _UNKNOWN_S
         with self._lock:

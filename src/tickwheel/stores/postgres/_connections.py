@@ -109,7 +109,7 @@ def _timeouts(seconds: float) -> dict[str, str]:
 
 class _Lending:
     """
-    Lends a connection to a `with` block. A generator would take as long as a short statement.
+    Lends a connection to a `with` block. A class, because a generator would take as long as a short statement.
     """
 
     __slots__ = ("_call_s", "_connection", "_connections")

@@ -93,9 +93,10 @@ _REFUSALS: Final = (
     (re.compile(r"(no pg_hba\.conf entry|pg_hba\.conf rejects connection) for"), "28000"),
 )
 """
-Patterns of messages by which a server refuses a connection, with SQLSTATEs, which the driver hides at this time.
+Patterns of a server's refusals of a connection, each with its SQLSTATE, which the driver does not pass on.
 
-Only stable messages are listed. Any other refusal is transient: the server starts, stops, or has no free connection.
+Only stable messages are listed. Any other refusal counts as transient: the server is starting or stopping, or has no
+free connection.
 """
 
 

@@ -11,7 +11,7 @@ __all__ = ["findings_of"]
 LAG_MAX: Final = 16 << 20
 """Maximum number of log bytes that a standby may still have to replay: one segment."""
 ROWS_MIN: Final = 10_000
-"""Minimum size of a table whose statistics matter."""
+"""Minimum number of rows in a table whose statistics are checked."""
 DEAD_MAX: Final = 100_000
 """Maximum number of dead rows in a table: twice the limit of autovacuum."""
 LONG_S: Final = 300

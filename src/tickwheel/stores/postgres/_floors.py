@@ -4,7 +4,7 @@ Low watermarks (floors): as far as this process knows, no job of a shard is pend
 In the index of due jobs, entries of finished jobs precede pending jobs until the server removes them. An old snapshot
 may prevent that. A scan therefore records the first pending due time, and later scans start there.
 
-A floor stays some seconds behind the current time, below jobs that are set for now and committed a moment later. A
+A floor stays some seconds behind the current time, because a job that is set to run now is committed a moment later. A
 process that sets a job for an earlier time leaves a note for the shard's owner, which then lowers the floor. A floor is
 valid for a minute. The next scan then starts from the beginning of the index, and finds jobs whose notes were lost.
 """
@@ -22,7 +22,7 @@ __all__ = ["Floors"]
 
 _BOTTOM: Final = -(2**63)
 _MARGIN_MS: Final = 10_000
-"""Distance of a low watermark behind the current time. A job set for now is committed within this time."""
+"""Distance of a low watermark behind the current time. A job that is set to run now is committed within this time."""
 _KEPT_S: Final = 60.0
 """Time for which a low watermark is valid."""
 

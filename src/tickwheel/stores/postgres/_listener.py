@@ -5,8 +5,8 @@ NOTIFY inside a transaction serialises all commits of a database. The writer the
 a thread with its own connection sends one notification for all writes since the previous one.
 
 There is one channel, because up to PostgreSQL 18 the server wakes all listening sessions of the database for any
-channel. The payload names the shards, and owners of other shards ignore it. A node of an older version sends none, and
-wakes all.
+channel. The payload names the shards, and owners of other shards ignore it. Nodes of older versions send no payload,
+and so wake all owners.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ _MERGED_S: Final = 1.0
 """Minimum time between two notifications of jobs that are not due soon."""
 _FOLLOW_FIRST_S: Final = 0.002
 _FOLLOW_MAX_S: Final = 0.05
-"""
-Maximum interval between polls for a joined transaction's end. The first intervals are shorter: most end soon.
-"""
+"""Maximum interval between polls for the end of a joined transaction. The first ones are shorter: most end soon."""
 
 
 class Notifier:

@@ -29,7 +29,7 @@ _CALL_S: Final = 2.0
 _THREADS: Final = 4
 """Number of threads under gevent, which is also the number of concurrent connections."""
 _REPLICAS: Final = 0.8
-"""Fraction of a call's time limit for which a write waits for replicas. After it, the outcome counts as unknown."""
+"""Fraction of a call's time limit for which a write waits for replicas. After that, its outcome counts as unknown."""
 _CONFIRMED: Final = frozenset({"apply", "apply_freeing", "scope"})
 """The scripts whose writes wait for replicas before they are answered."""
 

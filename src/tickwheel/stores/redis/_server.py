@@ -19,7 +19,7 @@ Version 1 had no tails and could not grow, 2 had no paused jobs, and 3 had no pa
 
 _SERVER_MIN: Final = 7
 _SHARDS_MIN: Final = 4
-"""Minimum number of shards of a partition. The partitions share the default number of shards."""
+"""Minimum number of shards of a partition. The default number of shards is divided among the partitions."""
 
 _AOF_LOSSES: Final = {
     "always": "",

@@ -78,7 +78,7 @@ class RedisStore:
 
         *url* is the location with the password masked. *shards* is the minimum number of shards; None keeps the
         existing number, or creates 16. A process needs a shard to fire jobs. A lease ends *lease_s* seconds after its
-        last renewal. A write is answered once this number of *replicas* has received it.
+        last renewal. *replicas* is the number of replicas that must receive a write before it is answered.
         """
         self.url = url
         self.abilities = _abilities("what the server's settings say, which are read on open")

@@ -24,7 +24,7 @@ _FIRST_S: Final = 0.001
 _LAST_S: Final = 0.02
 """Maximum interval between polls for the end of a transaction. Most end soon, so the first intervals are short."""
 _FOLLOWED_S: Final = 60.0
-"""Time after which polling stops. The owner finds the jobs in its own scans."""
+"""Time after which polling stops. The owner then finds the jobs in its own scans."""
 
 
 class Joined:

@@ -32,7 +32,7 @@ EXACT: Final = "-3, -2, -1, 0, 1"
 """The shelves (key partitions) whose keys always lead to jobs. Keys on all other shelves are hints."""
 
 _MANY: Final = 64
-"""Number of keys from which a look-up leaves out empty shelves. To find these takes as long as ten keys."""
+"""A look-up of this many keys skips empty shelves. Finding these shelves takes as long as looking up ten keys."""
 
 KEYS_AT_ONCE: Final = (256, 16, 1)
 """The possible numbers of keys in one look-up. With few sizes, few statements stay prepared."""

@@ -29,10 +29,10 @@ _STEP: Final = 1 << 20
 """The size of the reserve file is a multiple of this, in bytes."""
 
 _SPARE: Final = 1 << 18
-"""Maximum overhead of a file system beyond the pages, in bytes."""
+"""Bytes added to the size of the reserve for the overhead of the file system."""
 
 JOB_BYTES: Final = 8_192
-"""Maximum size of a job on half-empty pages, in bytes, beyond twice its payload."""
+"""Bytes that a job can take on half-empty pages, without its payload, which is counted twice."""
 
 _FULL: Final = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
