@@ -67,6 +67,5 @@ class EngineCallbacks(Protocol):
         """
         Claim the jobs that waited until the *ended* attempts were over.
 
-        *freed* are later generations of the same keys, which waited for these attempts. Other jobs waited for free
-        places.
+        *freed* are later generations of the same keys, which waited for these attempts. Other jobs waited for places.
         """

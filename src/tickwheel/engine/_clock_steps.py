@@ -7,8 +7,7 @@ future again. A due time that was set with `at=` never moves. Every job is check
 is rewritten in the store, and the job is staged after that commit.
 
 Two releases of the time zone data may give different due times for a recurring job. A node that takes shards therefore
-reads the recurring jobs of these shards once, in the background, and rewrites due times that disagree with its own
-data.
+reads the recurring jobs of these shards once, in the background, and corrects due times by its own data.
 """
 
 from __future__ import annotations

@@ -47,9 +47,8 @@ _CHUNK: Final = 500
 
 _PAUSE_S: Final = 0.005
 """
-Seconds from the start of one commit to the next, times the number of partitions, unless `_MANY` acknowledgements are
-waiting. After a
-crash, at most the jobs that ended in this time are repeated.
+Seconds from the start of one commit to the next, times the number of partitions, unless `_MANY` entries are waiting.
+After a crash, at most the jobs that ended in this time are repeated.
 """
 
 _MANY: Final = 64
@@ -60,7 +59,8 @@ class AckBatcher:
     """
     Posts acknowledgements, one batch after the other. Thread-safe. Call `go_on` after the answer to a batch.
 
-    `add` takes no lock while another thread posts. Before that thread stops, it checks once more for entries.
+    `add` takes no lock while another thread posts. Before the other thread stops posting, it checks once more for
+    entries.
     """
 
     def __init__(self, resources: Resources, post: Callable[[list[StagedJob]], object]) -> None:

@@ -9,8 +9,8 @@ lease before it acts.
 
 Renewals must not be delayed, so hooks, logs and reports run in another thread, the heartbeat. With each renewal, the
 heartbeat reports the figures of this node to the other nodes. The journal records deploys, deaths of nodes, and
-takeovers in the history. It searches for dead nodes only when this node gains shards: after the death of a node, some
-other node gains its shards.
+takeovers in the history. It searches for dead nodes only when this node gains shards, because the shards of a dead node
+go to a live node.
 """
 
 from __future__ import annotations
@@ -192,8 +192,8 @@ class Heartbeat:
     """
     Reports the figures of one node, in its own thread. `ask` and `figures` may be called from any thread.
 
-    *leases* gives the interval of heartbeats, and the changes that are reported to hooks. Hooks run in this thread
-    because they may block. *on_renewed* is called in this thread after a renewal.
+    *leases* gives the interval of heartbeats, and the gained and lost leases that are reported to hooks. Hooks run in
+    this thread because they may block. *on_renewed* is called in this thread after a renewal.
     """
 
     def __init__(

@@ -8,9 +8,9 @@ Records of the past: the history of attempts, the figures of each minute, and th
     "all"           all attempts, including snoozes and plain successes
 
 A record is written in the commit that settles the attempt. The figures of a minute are stored once a minute; an idle
-minute has no row. The owner of the first shard deletes old records (prunes), in small steps in a short-lived thread. It
-does so within a minute of a new record, because the number of records is limited, and at least once an hour, because
-their age is limited.
+minute has no row. The owner of the first shard deletes old records (prunes), in small steps in a short-lived thread:
+within a minute of a new record, because their number is limited, and at least once an hour, because their age is
+limited.
 """
 
 from __future__ import annotations

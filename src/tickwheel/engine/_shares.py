@@ -12,7 +12,7 @@ PAGE: Final = 1_000
 _LEAST: Final = 64
 """Each shard may have this many jobs in a page if the table has room, even if the page then exceeds `PAGE`."""
 _MANY: Final = 2_000
-"""A lane is read separately if at least this many jobs of a scan, and more than half of them, are in this lane."""
+"""A lane is read separately if it has at least this many, and more than half, of the jobs that a scan has read."""
 _LANES_MAX: Final = 1_000
 """Maximum number of lanes that are read separately."""
 

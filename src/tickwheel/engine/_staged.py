@@ -26,8 +26,7 @@ generation of a key is claimed only after the outcome of the earlier generation 
 
 The table of staged jobs is shared like the buffer of a network switch (the dynamic threshold of Choudhury and Hahne): a
 lane may hold three times as many jobs as there are free places, so there is always room for another lane. Jobs that are
-due when they are staged are counted separately, with a lower limit for each lane. A job for which there is no room
-stays in the store.
+already due have a separate, lower limit for each lane. A job for which there is no room stays in the store.
 
 While a claim is on its way, no outcome of the same attempt may be written. If the outcome reached the store before the
 claim, the job would stay in the state "running" there, unknown to all processes. A doubtful job therefore cannot be
@@ -208,7 +207,7 @@ class StagedJobs:
         """
         Number of free places for jobs that are not due yet.
 
-        The last place is kept for due jobs: a later job would hold it for long, and block the jobs of healthy lanes.
+        The last place is kept for due jobs: a job that is due later would hold it for long, and block healthy lanes.
         """
         return self.free - self._kept
 
@@ -372,8 +371,7 @@ class StagedJobs:
         """
         Begin to claim at most *room* of the staged *entries*. Return these entries, and the entries without room.
 
-        While another job of its key is in progress, an entry is in neither list. The call that ends that job returns
-        it.
+        An entry is in neither list while another job of its key is in progress; the end of that job returns the entry.
         """
         begun: list[StagedJob] = []
         held: list[StagedJob] = []

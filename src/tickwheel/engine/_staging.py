@@ -7,8 +7,7 @@ no attempt is counted, and the first node that can run it moves it to one of its
 until it is resumed. If all nodes can run all jobs, this costs a set lookup per job, and a query every two seconds.
 
 Each node reads from the store which handlers, queues and targets are paused: before it stages its first job, every two
-seconds, and at once after a pause or resume through its own scheduler. After it has read a pause, it starts no job that
-this pause covers.
+seconds, and at once after a pause or resume through its own scheduler. From then on, it starts no paused job.
 
 Cursors, commits and notifications can each miss a job: a hint may be lost, a former owner may have consumed a
 notification, or a write may take effect long after its sender gave up. Every two seconds, one query for all shards

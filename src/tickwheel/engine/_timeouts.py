@@ -2,7 +2,7 @@
 Ends attempts at their timeouts. An attempt whose thread or task continues after its timeout has leaked.
 
 Most attempts end long before their timeouts. Each attempt therefore only records its deadline, and one timer, which is
-set for the first deadline, checks all attempts.
+set for the earliest deadline, checks all attempts.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ The verdict on a finished attempt: done, again or dead, and the time of the next
     no handler                         dead letter                      dead letter; the series ends until a replay
     every attempt cut off ("poison")   dead letter                      dead letter; the series ends until a replay
     expired or missed                  deleted                          next run
-    any result; the rule raises        -                                dead letter, because it is unknown whether
-                                                                        there is a next run
-    any result; this node cannot       -                                the outcome is stored, and the first node that
+    any result, but the job's          -                                dead letter, because it is unknown whether
+      recurrence rule raises                                            there is a next run
+    any result, but this node cannot   -                                the outcome is stored, and the first node that
       read the rule                                                     can read the rule finds the next run
     cancelled while it ran             deleted                          deleted
     stopped when its next run was due  -                                next run, with the error kept

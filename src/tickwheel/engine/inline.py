@@ -101,8 +101,7 @@ class InlineEngine(Engine):
         """
         Fire due jobs, at most *limit*; return their number.
 
-        If a handler sets a job to run now, this job waits for the next call. The clock can thus detect an endless
-        chain.
+        If a handler sets a job to run now, this job waits for the next call. An endless chain can thus be detected.
 
         Raises:
             AssertionError: If an assertion in a handler failed. The attempt is settled as failed first.

@@ -42,7 +42,7 @@ _ROUTINE: Final = (
 )
 
 _LATELY_S: Final = 60.0
-"""Seconds without a failure after which the same failure is logged again: retries come sooner, so one succeeded."""
+"""Seconds without a failure after which the same failure is logged again: in between, a retry has succeeded."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 

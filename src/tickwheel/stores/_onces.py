@@ -33,7 +33,8 @@ class Kept(NamedTuple):
     Attributes:
         asked: The digest of the request.
         until: Store time at which the answer expires.
-        generation: The generation of the job in the answer, or 0. A server that assigns generations may change it.
+        generation: The generation of the job in the answer, or 0. It is apart from the other data, so that a server
+            that assigns generations can fill it in.
         data: The rest of the answer; b"" while the request has only been claimed (see `Keep`).
     """
 

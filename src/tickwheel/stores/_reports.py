@@ -99,8 +99,7 @@ class ShardScan:
     The result of a `look` into one shard.
 
     Attributes:
-        changed: Pending jobs before the cursor that other processes wrote, in any order. The owner may already know
-            some.
+        changed: Pending jobs before the cursor that other processes wrote, in any order. Some may be known.
         mark: The mark for the next cursor. The next `look` returns the changes since this mark.
         due: The pending jobs after the cursor, by (due_at, generation).
         following: The first pending job after `due`, whatever its due time, or None.

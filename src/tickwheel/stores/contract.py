@@ -274,10 +274,10 @@ class Store(Protocol):
         Changes are read before the due jobs, so that the next `look` finds a job that this `look` misses. A cursor
         without a mark gets a mark, but no changes.
 
-        Only the shard's owner gets the changes, because the statement checks the epoch of the owner's lease. The store
-        forgets the changes that it has returned. The result may have too many jobs (the owner's own writes, or
-        duplicates), never too few. The cost depends on the result and on the number of writes since the mark, not on
-        all pending jobs.
+        Only the shard's owner gets the changes, because the statement checks the epoch of its lease. The store forgets
+        the changes that it has returned. The result may have too many jobs (the owner's own writes, or duplicates),
+        never too few. The cost depends on the result and on the number of writes since the mark, not on all pending
+        jobs.
 
         Raises:
             StoreError: If the call fails. The changes may then be lost: the store may have forgotten them.
@@ -291,8 +291,8 @@ class Store(Protocol):
 
         If *inside* is True, the result has jobs of *lanes*; if False, jobs of all other lanes. It has at most *limit*
         jobs of each shard, in the order of `due`. A scan reads at most *rows* pending jobs of each shard (SQLite also
-        reads all unsorted slots), and returns the position where it stopped. The caller continues from there, so it
-        reads the jobs of a full lane only once. The cost depends on the rows read and returned.
+        reads all rows that are not sorted yet), and returns the position where it stopped. The caller continues from
+        there, so it reads the jobs of a full lane only once. The cost depends on the rows read and returned.
         """
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
@@ -309,10 +309,9 @@ class Store(Protocol):
 
     def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
         """
-        Return at most *limit* records of *key*, newest first.
+        Return at most *limit* records of *key*, newest first; if *before* is given, only records with smaller numbers.
 
-        If *before* is given, all returned records have smaller numbers. The cost depends on the result. The numbers of
-        one key's records grow in the order of commits.
+        The cost depends on the result. The numbers of one key's records grow in the order of commits.
         """
 
     def latest_dead(self, limit: int) -> list[Job]:
@@ -417,8 +416,8 @@ class Store(Protocol):
         Pause *scope*, or resume it if *pause* is None; return True if it was already paused.
 
         A pause excludes the scope's jobs from `take_up`. Owners read the paused scopes every two seconds, and set aside
-        the due jobs of these scopes. A second pause of a scope replaces its author and note. If the pause changes,
-        *record* is stored.
+        their due jobs. A second pause of a scope replaces its author and note. If the pause changes, *record* is
+        stored.
         """
 
     def scopes(self) -> list[Pause]:
@@ -467,10 +466,10 @@ class Store(Protocol):
         Ask the owners of *jobs* to withdraw the claimed attempts, and wake these owners.
 
         If an attempt has not started, its owner makes the job pending again; if it has, the owner calls
-        `report_started`. A request is valid for five seconds; a caller that still waits repeats it. A request that
-        stayed valid could withdraw the next try, which has the same attempt number, after the caller has left. If the
-        `attempt` of a job is negative, the owner is asked to stop the started attempt of that number. This request is
-        valid for a minute.
+        `report_started`. A request is valid for five seconds; a caller that still waits repeats it. A longer validity
+        could withdraw the next try, which has the same attempt number, for a caller that has left. If the `attempt` of
+        a job is negative, the owner is asked to stop the started attempt of that number. This request is valid for a
+        minute.
 
         Returns:
             The generations of jobs without a live owner. Their attempts can no longer start.

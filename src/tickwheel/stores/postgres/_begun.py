@@ -55,8 +55,8 @@ class BegunLists:
         """
         Lend a free slot (a row for a list) to a transaction.
 
-        If the block raises, the outcome of the transaction counts as unknown. Clear `begun` first if the transaction
-        has surely written nothing.
+        If the block raises, the outcome of the transaction counts as unknown. Clear the entry's `begun` first if the
+        transaction has surely written nothing.
         """
         with self._lock:
             slot = self._free.pop() if self._free else len(self._slots)
@@ -89,8 +89,7 @@ class BegunLists:
         """
         Return the slots with their jobs if the server should be asked which jobs still run; if not, return no slots.
 
-        The server is asked if many slots are in use, or after a claim with an unknown outcome. Its answer goes to
-        `learn`.
+        It is asked if many slots are in use, or after a claim with an unknown outcome. Its answer goes to `learn`.
         """
         latest = self._clock() - _UNKNOWN_S
         with self._lock:

@@ -95,8 +95,7 @@ _REFUSALS: Final = (
 """
 Patterns of a server's refusals of a connection, each with its SQLSTATE, which the driver does not pass on.
 
-Only stable messages are listed. Any other refusal counts as transient: the server is starting or stopping, or has no
-free connection.
+Only stable messages are listed. Other refusals are transient: the server starts, stops, or has no free connection.
 """
 
 

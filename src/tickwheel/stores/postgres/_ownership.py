@@ -34,7 +34,7 @@ class CutOff(NamedTuple):
 
 
 _STUCK: Final = 2.0
-"""A client has stopped in the middle of its pipeline if it sends nothing for this many time limits of a call."""
+"""A client that sends nothing for this many time limits of a call counts as stopped in the middle of its pipeline."""
 
 
 class View(NamedTuple):

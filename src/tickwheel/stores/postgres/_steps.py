@@ -23,7 +23,7 @@ class Statement(NamedTuple):
 Rows: TypeAlias = list[tuple[Any, ...]]
 
 Steps: TypeAlias = Generator[Statement | list[Statement], list[Rows], _T]
-"""Yields a statement whose rows are not needed, or a list of statements, and then receives the rows of each."""
+"""A generator that yields a statement whose rows are not needed, or a list of statements whose rows it then gets."""
 
 
 def drive(

@@ -61,7 +61,7 @@ _RUNNING: Final = CODES[State.RUNNING]
 _USUAL_TARGET: Final = "handler"
 _HAS_TARGET: Final = 1
 _HAS_SHARD: Final = 2
-"""Flag of a stored shard. It stays while the job is pending or running in that shard; any other write removes it."""
+"""Flag of a stored shard. A write removes it, unless the job stays pending or running in that shard."""
 _FIRST_COLUMN: Final = 4
 
 _HEADED: Final = (*PLAIN, "attempt", "state")

@@ -81,7 +81,7 @@ _CLASSES: Final = {
     "ReadOnlyError": "READONLY",
     "TryAgainError": "TRYAGAIN",
 }
-"""Error codes that the driver removes from its errors. Some of these errors look like lost connections."""
+"""Error codes that the driver removes from its errors. Without its code, an error can look like a lost connection."""
 
 _CODE: Final = re.compile(r"[A-Z]{2,}\b")
 

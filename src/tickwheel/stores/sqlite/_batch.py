@@ -43,13 +43,13 @@ _ASIDE_SHARD: Final = -2
 _PAUSED_SHARD: Final = -3
 _LONG_SHELF: Final = 1
 _SHORT_MS: Final = 60_000
-"""Keys of jobs that are first set within this time before their due time have their own small shelf."""
+"""Keys of jobs that are first set less than this time before they are due have a small shelf (key partition)."""
 
 _WEIGHT_OF_SLOT: Final = 3
 """
-Number of near jobs whose writes change as many pages (two each) as an append to a slot.
+An append to a slot changes as many pages as the writes of this many near jobs (two pages each).
 
-An append changes the slot's last page, the neighbouring pages in the rebalance, and their parents.
+The append changes the slot's last page, the neighbouring pages in the rebalance, and their parents.
 """
 _WEIGHTLESS: Final = 16
 """Number of far jobs that fill two to four pages, and so count as one write of a near job."""
