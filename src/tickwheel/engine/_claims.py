@@ -209,9 +209,9 @@ class ClaimBatcher:
         self._held: deque[StagedJob] = deque()
         self._doubtful: deque[Reservation] = deque()
         self._bursts: Counter[str] = Counter()
-        """Number of unfinished writes of bursts, per handler. Later begins of a handler must not overtake them."""
+        """Number of unfinished writes of bursts, per handler. Later claims of a handler must not overtake them."""
         self._armed: list[tuple[int, int, list[StagedJob]]] = []
-        """Heap of begun jobs, sorted by fire time, so that they fire in order even if a timer is late."""
+        """Heap of claimed jobs, sorted by fire time, so that they fire in order even if a timer is late."""
         self._numbers = count()
         self._reached = 0.0
         self._is_handing_over = False
@@ -477,7 +477,7 @@ class ClaimBatcher:
         """
         Fire the *entries* that the store reports as claimed, and drop the rest. Runs on the committing thread.
 
-        An attempt that an earlier try has claimed is also fired, because the answer to that try was lost.
+        An attempt that an earlier try of this write has claimed is also fired: the answer to that try was lost.
         """
         if burst:
             with self._lock:

@@ -115,7 +115,7 @@ class Prefetcher:
         self._timer: Timer | None = None
         self._look_at: float | None = None
         self._looked_due = _LAST
-        """A scan at `_look_at` is early enough for each job that is due at this instant or later."""
+        """The earliest due time for which a scan at `_look_at` is early enough."""
         self._offset_ms: float | None = None
         self._clock_step = 0
         self._is_watching = False

@@ -1,8 +1,8 @@
 """
 The spans of traced firings: begun one by one, ended together.
 
-The tracing library takes as long for a span as the scheduler for two firings, and twice as long with cold caches. The
-end of a span is therefore recorded with its time, and reported in a batch.
+A span takes the tracing library as long as two firings take the scheduler, and twice as long with cold caches. The end
+of a span is therefore recorded with its time, and reported in a batch.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ _DUE_LEAST: Final = 1_000
 
 class StagedJobs:
     """
-    The table of staged jobs (the jobs in memory). Methods may be called from any thread; each is atomic for its batch.
+    The table of staged jobs (the jobs in memory). Methods may be called from any thread; each call is atomic.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class StagedJobs:
         self._busy: dict[int, StagedJob] = {}
         self._busy_keys: set[str] = set()
         self._reserved = 0
-        """Number of the busy keys whose jobs are about to be set and begun in one commit."""
+        """Number of the busy keys whose jobs are about to be set and claimed in one commit."""
         self._queued: dict[str, list[StagedJob]] = {}
 
     @property

@@ -24,7 +24,7 @@ from tickwheel.jobs.model import Answer, AttemptState, AttemptStatus, Job, Outco
 __all__ = ["Withdrawals"]
 
 _REST_S: Final = 0.25
-"""Seconds for which this process does not claim a job again that it has released for a write of another process."""
+"""Seconds for which this process does not claim a job that it has just released for a write of another process."""
 
 _REPLACED: Final = frozenset(
     (

@@ -51,7 +51,7 @@ class Hooks:
     """
     The subscribed hooks. Without a hook, events cost nothing.
 
-    Callers check `is_active` before they create an event, and `is_curious` before they create a routine event.
+    Callers check `is_active` before they create an event, and `is_curious` before a routine event, such as a firing.
     """
 
     __slots__ = ("_curious", "_failures", "_hooks", "_lock", "_runtime", "is_active", "is_curious", "waits")

@@ -82,8 +82,8 @@ class SchedulerOptions:
         coroutines: Maximum number of async handlers and webhooks that run at once.
         processes: Maximum number of handlers with `executor="process"` that run at once; processes start on demand.
         leaked_max: Maximum number of threads, and of tasks, that run past their timeouts and are replaced.
-        running_max: Maximum number of firings that have begun and are not settled (acknowledged). It limits the work of
-            a recovery.
+        running_max: Maximum number of firings that are claimed and not yet settled (acknowledged). It limits the work
+            of a recovery.
         batch_max: Maximum number of callers' writes per commit, and also of the scheduler's own writes per commit.
         waiting_max: Maximum number of callers' writes that wait for a commit. Further callers wait until there is room.
     """

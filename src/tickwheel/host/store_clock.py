@@ -221,7 +221,7 @@ class StoreClock:
 
     def _look_closely(self) -> None:
         """
-        Count a clock step if the wall clock was set. If two readings were interrupted in between, they are ignored.
+        Count a clock step if the wall clock was set. Ignore a pair of readings that was interrupted in between.
         """
         with self._lock:
             for _ in range(_GLANCES):

@@ -67,7 +67,7 @@ class Onces:
     The kept answers to marked writes (see `Once`) that a batch needs.
 
     Attributes:
-        changed: The answers to write, by `Place`. None deletes a stored claim.
+        changed: The answers to write, by `Place`. None deletes the stored claim of a request.
     """
 
     __slots__ = ("_asked", "_now", "_rows", "changed")

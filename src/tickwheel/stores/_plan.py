@@ -3,7 +3,7 @@ Plans a batch of writes: optimistic writes need no read, and writes on the slow 
 
 Most writes of a busy scheduler start a pending job or end a running job. A store applies them without reading the jobs,
 in one statement for many rows. If the number of changed rows is wrong, the store commits nothing, and plans the batch
-again on the slow path: each job is read, and the rules decide.
+again on the slow path: each job is read, and each write is checked against it.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def bucket_of(key: str) -> int:
     Return the bucket of *key*, from 0 to 255.
 
     The first `{tag}` in the key determines the bucket; without a tag, or with an empty tag, the whole key does. Buckets
-    use the high bits of the checksum and shards the low bits, so that a partition can use all its shards.
+    use the high bits of the key's checksum and shards the low bits, so that a partition can use all its shards.
     """
     hashed = key
     if "{" in key:

@@ -325,8 +325,8 @@ class Store(Protocol):
         """
         Delete at most *limit* records of the history, oldest first; return the number, 0 if there is nothing to delete.
 
-        First, records older than *since* (ms since the epoch) are deleted. Of the log of acts, the newest 10,000
-        records are kept. Of all other records, the newest *per_key* of each key are kept, and at most *total* in all.
+        First, records older than *since* (ms since the epoch) are deleted. Of the acts (callers' writes), the newest
+        10,000 are kept. Of all other records, the newest *per_key* of each key are kept, and at most *total* in all.
         Any node may call this. If two nodes call it concurrently, one of them does the work.
         """
 

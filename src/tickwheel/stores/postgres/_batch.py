@@ -83,7 +83,7 @@ class Batch:
         entry: Entry | None = None,
     ) -> None:
         """
-        Record the shards owned here. Any other shard's owner gets a note about each job that becomes pending there.
+        Record the shards of this node. Any other shard's owner gets a note about each job that becomes pending there.
 
         Args:
             shard_of: Returns the shard of a key.

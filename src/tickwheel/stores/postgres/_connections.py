@@ -295,7 +295,7 @@ class Connections:
         """
         Execute the statements of *steps* (see `_steps.Steps`) in a transaction like that of `writing`.
 
-        Bypasses the driver's cursors. This saves the client 50 % of the time for one write, 20 % for a hundred.
+        Bypasses the driver's cursors. This saves the client 50 % of the time for one write, 20 % for a hundred writes.
         """
         if not self._has_pipelines:
             with self.writing(call_s) as connection:

@@ -103,7 +103,7 @@ def _next_pause(pause_s: float | None, *, is_new: bool) -> float:
 
 class PostgresSubscription:
     """
-    Receives notifications. Its session also guards the owner's leases: other nodes may take them once the session ends.
+    Receives notifications. Its session also guards the owner's leases: other nodes may take them when the session ends.
     """
 
     def __init__(self, connection: Connection, heard: Callable[[], Collection[int]], owner: str) -> None:

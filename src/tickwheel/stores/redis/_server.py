@@ -14,7 +14,7 @@ VERSION: Final = 5
 """
 Version of the keys and their values (see scripts/_common.lua and _blob.py). An undivided store has version 4.
 
-Version 1 had no tails and could not grow, 2 had no paused jobs, and 3 had no paused scopes.
+Version 1 had no tails and a fixed number of shards, 2 had no paused jobs, and 3 had no paused scopes.
 """
 
 _SERVER_MIN: Final = 7

@@ -1,8 +1,8 @@
 """
 Withdrawal requests of nodes, in one hash.
 
-An owner makes a job pending again, or answers that its attempt has started. The field is the attempt,
-`generation/due_at/attempt`; the value is the time, the answer and the key.
+An owner makes a job pending again, or answers that its attempt has started. The name of a field is
+`generation/due_at/attempt`; its value is the time, the answer and the key.
 """
 
 from __future__ import annotations
