@@ -493,11 +493,8 @@ class ClaimBatcher:
         self.fire(self._staged.begun(begun))
 
     def _ask_again(self, entries: list[StagedJob], error: Exception) -> None:
-        """
-        Claim *entries* again later, because after an error it is unknown whether they were claimed.
-        """
         self._hooks.failed("counting attempts", error)
-        entries = self._staged.doubt(entries)  # the others were withdrawn
+        entries = self._staged.doubt(entries)  # they may have been claimed; the others were withdrawn
         if not entries:
             return
         try:

@@ -232,11 +232,9 @@ class MinuteKeeper:
             self._try_to_keep()
 
     def _begin(self) -> None:
-        """
-        Write in a new thread, because a write in this thread would delay other timers.
-        """
         if self._is_stopped:
             return
+        # In a new thread, because a write in this thread would delay other timers.
         thread = self._runtime.thread(target=self._run, name="tickwheel-minutes", daemon=True)
         if self._starter.start(thread.start, self._begin):
             self._thread = thread

@@ -412,9 +412,15 @@ class RedisStore:
         return now, sorted(leases, key=lambda lease: lease.shard)
 
     def subscription(self) -> RedisSubscription:
+        """
+        Subscribe to the notifications of other nodes' writes.
+        """
         return RedisSubscription(self._open_connections().subscribe(f"{self._base}:news"))
 
     def raise_generation(self, floor: int) -> None:
+        """
+        Ensure that all later generations are larger than *floor*.
+        """
         self._open_connections().run("floor", self._partition.aligned(floor))
 
     @contextmanager
