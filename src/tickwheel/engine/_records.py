@@ -251,7 +251,7 @@ class MinuteKeeper:
 
     def keep(self) -> None:
         """
-        Store the figures since the previous call, if there are any, in the row of the minute of that call.
+        Store the figures since the previous call, if there are any, in the row for the minute of that call.
 
         If the clock was set back a little, a minute gets figures twice, and its row has the sum. If the store does not
         answer, up to 240 rows wait for the next call.

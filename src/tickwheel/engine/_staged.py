@@ -20,7 +20,7 @@ A job here is a key with a generation. It is in one state at a time:
     running     its target runs it                                end       settling
     settling    its outcome is on its way to the store                settle    far        (deleted or rescheduled)
 
-A row that is read may be outdated when it arrives. If its generation is known here, the row is ignored; if not, the
+A row that is read may be outdated when it arrives. If its generation is in the table, the row is ignored; if not, the
 store checks the row when the job is claimed. A job that is read twice, or while it is moved, thus fires once. A later
 generation of a key is claimed only after the outcome of the earlier generation is written.
 
@@ -334,7 +334,7 @@ class StagedJobs:
 
     def reserve(self, keys: Sequence[str]) -> list[bool]:
         """
-        Reserve each key that has no job here, so that no job of this key is claimed. Return True for each reserved key.
+        Reserve each key without a job in memory, so that no job of it is claimed. Return True for each reserved key.
         """
         with self._lock:
             busy, waiting = self._busy_keys, self._waiting
@@ -443,9 +443,9 @@ class StagedJobs:
                 attempt may have been released since, and a new attempt of the same number may be on its way.
 
         Returns:
-            The entry, its status, and True if this call withdrew it. None if it is unknown here whether the attempt is
-            counted. If the status is WITHDRAWN, the entry is settling, and the caller that withdrew it must write its
-            outcome exactly once: the next try has the same attempt number, and a second write would end it.
+            The entry, its status, and True if this call withdrew it. None if this process does not know whether the
+            attempt is counted. If the status is WITHDRAWN, the entry is settling, and the caller that withdrew it must
+            write its outcome exactly once: the next try has the same attempt number, and a second write would end it.
         """
         with self._lock:
             entry = self._busy.get(job.generation)

@@ -85,21 +85,21 @@ class StagedJob:
         fire_at: Time to fire it: its due time, or later if its handler's rate is used up.
         phase: Its state; only `StagedJobs` changes it.
         was_due: True if it was due when it was staged.
-        rate_reserved: True once the rate limiter has granted a start time.
+        rate_reserved: True if the rate limiter has granted a start time.
         lane: The lane in which it holds a place after its claim.
         late_at: End of its timeout, on the monotonic clock.
-        is_late: True once the timeout has passed.
+        is_late: True if the timeout has passed.
         expire: Cancels its task, kills its process, or makes its target drop it, if any of these is possible.
         is_stopped: True if it was asked to stop, because its job was cancelled or its next run is due.
         overlap_cancelled: True if it was asked to stop because its next run is due.
-        has_started: True once its target may run it.
+        has_started: True as soon as its target may run it.
         begun_at: Monotonic time at which its target began, if a hook or the tracer needs it.
         ready_at: Time at which it was dispatched, in ms of the store's clock; 0 until then.
         fired_at: Time at which its target began, in ms of the store's clock; 0 until then.
         begun_ms: `fired_at` of a recurring job in whole ms, minus all clock steps since its due time was written.
         clock_step: Number of the clock step (see `StoreClock`) at which its next due time was computed.
         is_sampled: True if its firing is traced even if its job has no trace.
-        verdict: The verdict on its attempt, once the attempt has ended; None for a plain success.
+        verdict: The verdict on its attempt, if the attempt has ended; None for a plain success.
     """
 
     job: Job

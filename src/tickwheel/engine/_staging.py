@@ -215,7 +215,7 @@ _FULL_S: Final = 0.25
 _TAKING_S: Final = 0.1
 """Seconds after which a scan takes no more set-aside jobs, so that the scan does not delay other nodes' changes."""
 _BEHIND: Final = 4_000
-"""Maximum number of unfinished writes that set jobs aside. Above it, lanes with their own cursors are not read."""
+"""Number of unfinished writes that set jobs aside above which lanes with their own cursors are not read."""
 _CHUNK: Final = 500
 """Maximum number of jobs set aside in one write, so that callers need not wait long."""
 
@@ -385,7 +385,7 @@ class OverdueSweeper:
 
     def sweep(self, epochs: Mapping[int, int], crowded: LaneSet | None = None) -> None:
         """
-        Stage overdue jobs that are unknown here, except paused jobs and jobs of the lanes in *crowded*.
+        Stage overdue jobs that are not in memory, except paused jobs and jobs of the lanes in *crowded*.
         """
         self._staging.pause_filter.refresh_pauses()
         known, self._known = self._known, None

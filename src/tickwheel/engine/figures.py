@@ -86,7 +86,7 @@ _WORDS: Final = {ending: ending.value for ending in Ending}
 _COUNTED_AS: Final = _WORDS | {Ending.DIED: "dead_total"}
 _NAMED: Final = frozenset({"handler", "pull"})
 """
-The targets whose handlers are counted by name. The handlers of any other target are addresses, which are too many.
+The targets whose handlers are counted by name. The handlers of other targets are addresses; there may be too many.
 """
 _SUCCEEDED, _RETRIED, _DIED = Ending.SUCCEEDED, Ending.RETRIED, Ending.DIED  # an enum is slow to look into
 _NAMES_MAX: Final = 200

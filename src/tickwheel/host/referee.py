@@ -1,8 +1,8 @@
 """
 Arbitration: the answers `cancelled`, `moved`, `replaced` and `paused` promise that the job does not start.
 
-The start of an attempt makes no commit, so the store cannot see it. The store answers TOO_LATE once the attempt is
-claimed. The job's owner knows whether the attempt has started. The write is repeated with the status from the owner:
+The start of an attempt makes no commit, so the store cannot see it. The store answers TOO_LATE as soon as the attempt
+is claimed. The job's owner knows whether the attempt has started. The write is repeated with the status from the owner:
 
     owner of the job               source of the status
     this process                   its memory, at once: this process can withdraw an attempt that has not started

@@ -13,7 +13,7 @@ _DRIFT: Final = 1e-4
 """Usual maximum difference between the rates of two clocks: two bad crystals of 50 ppm each."""
 
 _SLEW: Final = 0.1
-"""Maximum difference of rates while a clock is slewed (sped up or slowed down). Within it, no job fires early."""
+"""Maximum difference of rates while a clock is slewed (sped up or slowed down). In these bounds, no job fires early."""
 
 _ROUNDING_S: Final = 1e-6
 """Upper bound of a deadline's rounding error. A timer that fires early by less than this is set again."""

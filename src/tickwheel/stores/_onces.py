@@ -28,7 +28,7 @@ _TEXT: Final = json.JSONEncoder(separators=(",", ":"))
 
 class Kept(NamedTuple):
     """
-    A kept answer, or the reply to a whole request.
+    An answer that is kept for repetitions of its request, or the reply to a whole request.
 
     Attributes:
         asked: The digest of the request.

@@ -26,7 +26,7 @@ _PIPELINE_SYNC: Final = 10  # as in the library's documentation
 
 class Pipelined:
     """
-    One transaction, on a connection that has no other user. *is_committing* is True once the commit may have been sent.
+    One transaction, on a connection that has no other user. *is_committing* is True if the commit may have been sent.
     """
 
     def __init__(self, connection: Any) -> None:

@@ -66,7 +66,7 @@ __all__ = ["PostgresStore"]
 
 
 _MARGIN: Final = 0.2
-"""Last fraction of a lease. Within it, an owner does not rely on its lease, and leaves notes for the next owner."""
+"""Last fraction of a lease, in which an owner does not rely on the lease, and leaves notes for the next owner."""
 
 _OPENING_S: Final = 10.0
 """Time limit of schema changes, in seconds."""

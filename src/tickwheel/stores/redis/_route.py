@@ -19,7 +19,7 @@ Connection = Any
 
 _CONNECT_S: Final = 5.0
 _LOOK_S: Final = 2.0
-"""Time limit for the answer of a node that is asked for the store's server. After it, the next node is asked."""
+"""Time limit for the answer of a node that is asked for the store's server. After that, the next node is asked."""
 _NODES_MAX: Final = 64
 _HOST: Final = re.compile(r"(\[[^]]*\]|[^:\[\],]+)(?::(\d{1,5}))?")
 

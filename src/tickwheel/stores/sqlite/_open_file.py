@@ -38,7 +38,7 @@ class OpenFile:
 
     def check(self) -> None:
         """
-        Raise a `StoreError` unless all files still have their names. Costs three calls of stat().
+        Raise a `StoreError` if one of the files has lost its name. Costs three calls of stat().
         """
         self._checked = -math.inf  # after a failure, the next read checks again
         stat = os.stat
