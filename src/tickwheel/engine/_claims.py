@@ -126,7 +126,7 @@ _STEP_MS: Final = 1_000
 
 class Places(NamedTuple):
     """
-    Reserved places. For each place, the lists have the index and key of a caller's write, and the lane of the place.
+    Reserved places, as parallel lists: the index of a caller's write, its key, and the lane of its place.
     """
 
     indexes: Sequence[int]

@@ -1,5 +1,5 @@
 """
-Explains why a lane or a job waits, by asking the parts of the engine that decide.
+Explains why a lane or a job waits, by asking the parts of the engine that can delay it.
 """
 
 from __future__ import annotations

@@ -85,9 +85,7 @@ def _running(entry: StagedJob, by: str) -> FiringRecord:
 _WORDS: Final = {ending: ending.value for ending in Ending}
 _COUNTED_AS: Final = _WORDS | {Ending.DIED: "dead_total"}
 _NAMED: Final = frozenset({"handler", "pull"})
-"""
-The targets whose handlers are counted by name. The handlers of other targets are addresses; there may be too many.
-"""
+"""Targets whose handlers are counted by name. Handlers of other targets are addresses, maybe too many to count."""
 _SUCCEEDED, _RETRIED, _DIED = Ending.SUCCEEDED, Ending.RETRIED, Ending.DIED  # an enum is slow to look into
 _NAMES_MAX: Final = 200
 _OTHERS: Final = "(others)"

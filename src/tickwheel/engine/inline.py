@@ -101,7 +101,7 @@ class InlineEngine(Engine):
         """
         Fire due jobs, at most *limit*; return their number.
 
-        If a handler sets a job to run now, this job waits for the next call. An endless chain can thus be detected.
+        A job that a handler sets to run now fires in the next call, so that an endless chain of jobs can be detected.
 
         Raises:
             AssertionError: If an assertion in a handler failed. The attempt is settled as failed first.

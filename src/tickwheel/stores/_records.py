@@ -49,6 +49,6 @@ def cut_off(job: Job, now: int) -> HistoryRecord:
 
 def has_no_record(answer: Answer, *, is_first: bool) -> bool:
     """
-    Return True if a settle with this *answer* gets no record: it was a former owner's, or may have a record already.
+    Return True if a settle with this *answer* gets no record: it came from a former owner, or may have one already.
     """
     return answer.outcome is Outcome.NOT_OWNER or (answer.outcome in _REPEATED and not is_first)

@@ -344,7 +344,7 @@ class Store(Protocol):
 
     def keep_minutes(self, minutes: Sequence[Minute]) -> None:
         """
-        Store the figures of a node. A row with the same owner, start and length is replaced. One statement.
+        Store the figures of a node. A row with the same owner, start and length is replaced. Costs one statement.
         """
 
     def minutes(self, since: int, until: int, span_ms: int) -> list[Minute]:

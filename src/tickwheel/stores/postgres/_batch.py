@@ -54,7 +54,7 @@ _STATES: Final = (State.PENDING, State.RUNNING, State.DEAD)
 
 class ServerMovedError(Exception):
     """
-    This server did not assign the latest generations. The caller rolls back, raises both sequences, and retries.
+    This server did not assign the latest generations. The caller rolls back, raises the sequences, and retries.
     """
 
 
@@ -119,7 +119,7 @@ class Batch:
         """
         Apply *writes* in order, and return one answer for each.
 
-        A `WrongGuessError` means a wrong assumption, or that another writer has just created a job of the same key.
+        A `WrongGuessError` means that an assumption was wrong, or that another writer has just created the same key.
         """
         epochs, is_held = yield from self._epochs(writes, is_guessing=is_guessing)
         plan = Plan.of(writes, epochs, self._shard_of, is_guessing=is_guessing)

@@ -90,7 +90,7 @@ _LINK: Final = {
     "keepalives_interval": "2",
     "keepalives_count": "3",
 }
-"""Defaults of the connection; the URL may override them."""
+"""Default settings of a connection; the URL may override them."""
 _STATEMENT: Final = 0.9
 """Fraction of a call's time limit after which the server ends a statement, so that the answer arrives in time."""
 _LOCK: Final = 0.8

@@ -185,7 +185,7 @@ def blob_of(job: Job, shard: int | None = None) -> bytes:
 
 def read_rows(frames: bytes) -> list[Row]:
     """
-    Return the jobs in *frames*. A frame has three lengths, then the key, the blob and the running mark.
+    Return the jobs in *frames*. A frame has three lengths, then the key, the blob and the mark of a running job.
     """
     rows = []
     start = 0

@@ -49,7 +49,7 @@ _WEIGHT_OF_SLOT: Final = 3
 """
 An append to a slot changes as many pages as the writes of this many near jobs (two pages each).
 
-The append changes the slot's last page, the neighbouring pages in the rebalance, and their parents.
+The append changes the slot's last page, the neighbouring pages (to balance the tree), and their parents.
 """
 _WEIGHTLESS: Final = 16
 """Number of far jobs that fill two to four pages, and so count as one write of a near job."""
@@ -113,7 +113,8 @@ class Batch:
         """
         Apply *writes* in order, and return one answer for each.
 
-        A `WrongGuessError` means a wrong assumption, or, if *is_guessing* is False, tables that contradict each other.
+        A `WrongGuessError` means that an assumption was wrong, or that tables contradict each other (if not
+        *is_guessing*).
         """
         self.weight = len(writes)
         if self._is_new and isinstance(write := writes[0], Set):

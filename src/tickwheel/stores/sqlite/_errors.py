@@ -62,7 +62,7 @@ _FORMAT: Final = {
 
 class translated:  # noqa: N801 - used as a verb
     """
-    A context that raises a `StoreError` for each error of SQLite. Not a generator, which would slow each commit.
+    A context that raises a `StoreError` for each error of SQLite. A class, because a generator would slow each commit.
     """
 
     __slots__ = ("_url",)

@@ -15,7 +15,7 @@ __all__ = ["is_locked", "lock"]
 _TRIES: Final = 10
 _PAUSE_S: Final = 0.005
 _CAN_SHARE: Final = find_spec("fcntl") is not None
-"""True if a probe can take a shared lock. Owners lock exclusively, so a probe never looks like an owner."""
+"""True if a probe can take a shared lock. It then never looks like an owner, because owners lock exclusively."""
 
 if _CAN_SHARE:
     import fcntl

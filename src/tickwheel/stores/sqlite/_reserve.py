@@ -32,7 +32,7 @@ _SPARE: Final = 1 << 18
 """Bytes added to the size of the reserve for the overhead of the file system."""
 
 JOB_BYTES: Final = 8_192
-"""Bytes that a job can take on half-empty pages, without its payload, which is counted twice."""
+"""Bytes that a job can take on half-empty pages, in addition to twice the size of its payload."""
 
 _FULL: Final = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
