@@ -1,10 +1,10 @@
 """
-An ETA for Celery that is kept: the wheel holds the task until its due time, and then the queue gets it.
+Enqueue each Celery task at its ETA: tickwheel keeps the task until then, and can move or cancel it.
 
     celery --workdir examples -A celery_eta worker --pool solo          in one terminal
     python examples/celery_eta.py                                       in another
 
-The environment names the broker in BROKER; the default is redis://localhost:6379/0.
+The environment variable BROKER is the URL of the broker. The default is redis://localhost:6379/0.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ app = Celery("celery_eta", broker=os.environ.get("BROKER", "redis://localhost:63
 @app.task(name="celery_eta.send_mail")
 def send_mail(to: str) -> None:
     """
-    Send a mail slowly; this runs in the worker.
+    Send a mail; this Celery task runs in the worker.
     """
     print(f"mail to {to}", flush=True)
 
 
 def main() -> None:
     """
-    Set three tasks, move one, cancel another, and see the rest enqueued.
+    Schedule three tasks, move one, cancel another, and wait until the remaining two are enqueued.
     """
     enqueued = threading.Semaphore(0)
 

@@ -3,7 +3,7 @@ Cancel unpaid orders, in FastAPI.
 
     uvicorn fastapi_app:app --app-dir examples --workers 4
 
-The first of the four workers fires jobs, and when it ends, another one takes over.
+Only one of the four workers fires jobs. When that worker ends, another one takes over.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Scheduler = Annotated[AsyncScheduler, Depends(jobs)]
 @app.post("/orders/{number}", status_code=201)
 async def order(number: int, scheduler: Scheduler, minutes: float = 30) -> dict[str, int]:
     """
-    Accept an order, which is cancelled unless it is paid.
+    Accept an order, and set the job that cancels it unless it is paid in time.
     """
     answer = await scheduler.set(f"order/{number}", cancel_order.of(number), delay=60 * minutes)
     return {"cancelled_at": answer.job.due_at}
@@ -44,7 +44,7 @@ async def order(number: int, scheduler: Scheduler, minutes: float = 30) -> dict[
 @app.post("/orders/{number}/payment", status_code=204)
 async def pay(number: int, scheduler: Scheduler) -> None:
     """
-    Accept a payment, unless it comes too late.
+    Accept a payment, unless the order is already cancelled.
     """
     answer = await scheduler.cancel(f"order/{number}")
     if answer.outcome != "cancelled":

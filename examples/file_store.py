@@ -1,9 +1,9 @@
 """
 A store of your own, on plain files: `Scheduler("file_store:FileStore?path=jobs.log")`.
 
-The store is a log with one line for each transaction: a checksum, and the entries as JSON. A transaction is
-acknowledged once its line is on the disk. A line that a power failure has cut short was not acknowledged, and is
-dropped. Only one process at a time can open the store.
+The store is a log with one line for each transaction. A line has a checksum, and the entries as JSON. A transaction is
+acknowledged when its line is on the disk. If a power failure cuts a line short, its transaction was not yet
+acknowledged, and the line is dropped. Only one process at a time can open the store.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ from tickwheel.scheduler import StoreError, StoreInUseError
 from tickwheel.stores import BaseStore
 
 ROOM = 1_000_000
-"""Number of bytes by which the log may exceed twice its size after it was last rewritten."""
+"""Number of bytes that the log may grow beyond twice its last compacted size before it is rewritten."""
 
 
 class FileStore(BaseStore):
     """
-    Jobs in memory, and every transaction in a log, which is rewritten when half of it is outdated.
+    A store that keeps jobs in memory, and writes every transaction to a log.
+
+    The log is rewritten when about half of it is outdated.
     """
 
     def __init__(self, path: str, clock: Clock | None = None) -> None:
         """
-        Set the path of the file, which `load` makes, with a second file for the lock.
+        Remember the path of the log. The method `load` creates the file, and a lock file beside it.
         """
         super().__init__(clock)
         self.url = f"file_store:FileStore?path={path}"
@@ -42,7 +44,9 @@ class FileStore(BaseStore):
 
     def load(self) -> Iterable[tuple[str, bytes]]:
         """
-        Lock the store, read its log, and write it again, so that all entries that were read are on the disk.
+        Lock the store, read its log, and return the entries.
+
+        The log is rewritten first. This drops an incomplete last line, and makes sure that all entries are on the disk.
         """
         try:
             self.lock_file = self.path.with_name(self.path.name + ".lock").open("ab")
@@ -67,7 +71,7 @@ class FileStore(BaseStore):
 
     def commit(self, entries: Iterable[tuple[str, bytes | None]]) -> None:
         """
-        Append a line, and wait until it is on the disk.
+        Append the entries as one line, and wait until the line is on the disk.
         """
         assert self.log is not None
         line = _line(entries)
@@ -77,7 +81,7 @@ class FileStore(BaseStore):
             self.log.write(line)
             self.log.flush()
             os.fsync(self.log.fileno())
-        except OSError as error:  # the line may be in the file, which is loaded again before the next call
+        except OSError as error:  # the line may or may not be in the file
             raise self.failed(error, is_unknown=True) from error
 
     def read(self) -> dict[str, bytes]:
@@ -99,7 +103,7 @@ class FileStore(BaseStore):
 
     def rewrite(self, entries: Iterable[tuple[str, bytes]]) -> None:
         """
-        Replace the log by one that has only *entries*.
+        Replace the log by a new one that has only *entries*.
         """
         new = self.path.with_name(self.path.name + ".new")
         with new.open("wb") as file:
@@ -120,7 +124,7 @@ class FileStore(BaseStore):
 
     def failed(self, error: OSError, *, is_unknown: bool = False) -> StoreError:
         """
-        Return the error of the store for an error of the operating system.
+        Return a `StoreError` for an error of the operating system.
         """
         what, remedy = f"{self.url} cannot be used ({error})", "see that its folder is there, and has room"
         return StoreError(what, remedy, is_transient=is_unknown, is_unknown=is_unknown)
@@ -134,7 +138,7 @@ def _line(entries: Iterable[tuple[str, bytes | None]]) -> bytes:
 
 def _changes(line: bytes) -> list[tuple[str, bytes | None]] | None:
     """
-    Return the entries of a line, or None if it is incomplete.
+    Return the entries of a line, or None if the line is incomplete.
     """
     checksum, _, text = line.rstrip(b"\n").partition(b" ")
     if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(text):

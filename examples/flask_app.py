@@ -3,7 +3,8 @@ Cancel unpaid orders, in Flask.
 
     flask --app examples/flask_app.py run
 
-Several workers, such as those of gunicorn, may run it: one fires jobs, and when it ends, another one takes over.
+Several worker processes, such as those of gunicorn, may run the application. Only one of them fires jobs. When it ends,
+another one takes over.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def cancel_order(number: int) -> None:
 @orders.post("/<int:number>")
 def order(number: int) -> tuple[dict[str, int], int]:
     """
-    Accept an order, which is cancelled unless it is paid.
+    Accept an order, and set the job that cancels it unless it is paid in time.
     """
     minutes = request.args.get("minutes", 30.0, float)
     answer = jobs.scheduler.set(f"order/{number}", cancel_order.of(number), delay=60 * minutes)
@@ -39,7 +40,7 @@ def order(number: int) -> tuple[dict[str, int], int]:
 @orders.post("/<int:number>/payment")
 def pay(number: int) -> tuple[str, int]:
     """
-    Accept a payment, unless it comes too late.
+    Accept a payment, unless the order is already cancelled.
     """
     answer = jobs.scheduler.cancel(f"order/{number}")
     if answer.outcome != "cancelled":

@@ -3,8 +3,9 @@ Set a recurring job for every cron line in a JSON file, and print how many were 
 
     python examples/import_github_crons.py crons.json [sqlite:///crons.db]
 
-The file maps repositories to workflow files, and these to lists of {"cron": line}, as crawlers of CI configurations
-write it. A job's key says where its line comes from, so a second import moves the jobs and makes no new ones.
+The file is an object of repositories. Each repository is an object of workflow files, and each workflow file is a list
+of {"cron": line}. Crawlers of CI configurations write such files. The key of a job names the repository, the workflow
+and the position of the line, so a second import replaces the jobs and does not duplicate them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tickwheel.scheduler import RecurrenceError, Scheduler, SetRequest
 
 def requests(path: Path) -> Iterator[SetRequest]:
     """
-    Read the file, and yield a request for each of its lines.
+    Read the file, and yield a request for each of its cron lines.
     """
     for repository, workflows in json.loads(path.read_text("utf-8")).items():
         for workflow, entries in workflows.items():

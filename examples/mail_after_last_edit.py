@@ -1,10 +1,10 @@
 """
-Send one mail a quarter of an hour after the last edit, however many there were, but at the latest after an hour.
+Send one mail a quarter of an hour after the last of many edits, but at most an hour after the first one.
 
     python examples/mail_after_last_edit.py [SECONDS [STORE]]
 
-SECONDS replaces the quarter of an hour. Every edit sets the same key again, which moves the job: this is a debounce
-that survives a restart. `max_wait` limits it if the edits never stop.
+SECONDS replaces the quarter of an hour. Every edit sets a job with the same key, which moves the pending job. This is a
+debounce. If STORE is a database, the job survives a restart. If the edits never stop, `max_wait` makes the job fire.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main(seconds: str = str(A_QUARTER), store: str = "memory://") -> None:
         for edits in range(1, 6):
             call = mail_edits.of("The wheel", edits)
             scheduler.set("edited/the-wheel", call, delay=patience_s, max_wait=4 * patience_s)
-            time.sleep(patience_s / 10)  # the user is writing
+            time.sleep(patience_s / 10)  # the user writes the next edit
         mailed.wait()
 
 

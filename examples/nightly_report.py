@@ -1,9 +1,9 @@
 """
-Write a report every night, in the time zone of its readers, through both changes of the clock.
+Write a report every night at 2:30 local time, also when summer time begins or ends.
 
     python examples/nightly_report.py
 
-The example prints the next runs, and fires the first ones on a manual clock, so that a year takes a moment.
+The example prints the next three runs. Then it fires them on a manual clock, so that three days take a moment.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """
-Run jobs that a service fires: a worker that needs nothing but HTTP, here with Python's standard library.
+Run the jobs of a pull queue: a worker that needs only HTTP, here with Python's standard library.
 
     python examples/pull_worker.py [QUEUE [COUNT]]
 
-The worker leases the due jobs of QUEUE, one long poll after another, prints them, and acknowledges them; it ends after
-COUNT jobs. TICKWHEEL_URL has the address of the service, and TICKWHEEL_TOKEN its write token, if it needs one. A job
-for the worker is set with `"target": "pull", "handler": QUEUE`. A worker in another language makes the same three
-requests.
+The worker asks the service for due jobs of QUEUE by long polls. It prints each job and acknowledges it, and ends after
+COUNT jobs. TICKWHEEL_URL is the address of the service. TICKWHEEL_TOKEN is a token with the right to write, if the
+service requires one. A job for the worker is set with `"target": "pull", "handler": QUEUE`. A worker in another
+language makes the same three requests: `lease`, `ack` and `nack`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WAIT_S, LEASE_S = 20, 60
 
 def ask(action: str, **body: Any) -> Any:
     """
-    Send a request to the service, and return its answer; a refusal raises HTTPError.
+    Send a request to the service, and return its answer; an error status raises HTTPError.
     """
     headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {TOKEN}"} if TOKEN else {})
     request = urllib.request.Request(f"{URL}/v1/pull:{action}", json.dumps(body).encode(), headers)  # noqa: S310  ours
@@ -46,7 +46,9 @@ def work(payload: Any) -> None:
 
 def end(action: str, fire_id: str, **more: Any) -> None:
     """
-    Report how a firing ended; if the report comes too late, another worker has the job.
+    Report to the service how a job ended.
+
+    If the lease has already expired, the service refuses the report, because another worker may have the job.
     """
     try:
         ask(action, fire_id=fire_id, **more)
@@ -56,15 +58,15 @@ def end(action: str, fire_id: str, **more: Any) -> None:
 
 def main(queue: str = "work", count: str = "-1") -> None:
     """
-    Lease, work, acknowledge.
+    Lease jobs, do their work, and acknowledge them.
     """
     left = int(count)
     while left:
         try:
             leases = ask("lease", queue=queue, wait=WAIT_S, seconds=LEASE_S)["leases"]
-        except OSError as error:  # the service cannot be reached (HTTPError and URLError are OSErrors)
+        except OSError as error:  # no connection, or an error status: HTTPError is an OSError
             print("no answer, asking again:", error, flush=True)
-            time.sleep(1)  # the service may be restarting, and requests without a pause would keep it busy
+            time.sleep(1)  # a pause, so that the worker does not flood the service with requests
             continue
         for lease in leases:
             left -= 1

@@ -1,11 +1,11 @@
 """
-Delays for RabbitMQ on two levels: the wheel holds each message until it is due, and then the broker gets it.
+Delay messages for RabbitMQ: tickwheel keeps each message until it is due, and then the broker gets it.
 
     python examples/rabbitmq_delay.py [URL]
 
-This needs no plugin and no queue for each delay, and a delay has no limit. A waiting message is durable, and can be
-moved and cancelled by its key. The broker confirms each message. A message that is sent again has the same message id,
-so a consumer that keeps the ids it has seen can recognise a repeat.
+This needs no plugin and no extra queues, and a delay may have any length. A waiting message can be moved and cancelled
+by its key. With a database in place of `memory://`, it also survives a crash. The broker confirms each message. If a
+message is sent twice, both copies have the same message id, by which the consumer recognises the repeat.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tickwheel.targets.amqp import AmqpTarget
 
 async def consume(url: str, count: int, is_ready: asyncio.Event) -> None:
     """
-    Take messages from the queue, each of them once.
+    Take *count* messages from the queue, and ignore repeated ones.
     """
     seen: set[str | None] = set()
     async with await aio_pika.connect(url) as connection:
@@ -40,7 +40,7 @@ async def consume(url: str, count: int, is_ready: asyncio.Event) -> None:
 
 async def main(url: str = "amqp://guest:guest@localhost/") -> None:
     """
-    Let three orders wait for payment; one is paid, and another gets more time.
+    Send three delayed messages about unpaid orders; cancel one, and move another to a later time.
     """
     is_ready = asyncio.Event()
     consumer = asyncio.create_task(consume(url, 2, is_ready))

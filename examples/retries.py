@@ -1,5 +1,5 @@
 """
-Call something that fails at first: increasing delays, a dead letter, and its replay.
+Call a function that fails at first: retries with increasing delays, a dead letter, and its replay.
 
     python examples/retries.py [STORE]
 """
@@ -15,7 +15,7 @@ from tickwheel.scheduler import Firing, RetryPolicy, Scheduler
 
 def main(store: str = "memory://") -> None:
     """
-    Let a job fail three times, repair the cause, and replay the job.
+    Let a job fail three times, repair the cause, and replay the dead letter.
     """
     is_mended, died, done = threading.Event(), threading.Event(), threading.Event()
 

@@ -1,10 +1,11 @@
 """
-Set a job in the transaction that writes its order, in SQLAlchemy: a rollback undoes both.
+Write an order and set its job in one SQLAlchemy transaction: a rollback undoes both.
 
     python examples/sqlalchemy_app.py [STORE]
 
-The default of STORE is sqlite:///shop.db. On PostgreSQL, such as postgresql:///shop, an AsyncSession does the same
-after the Session. On SQLite it cannot, because its connection belongs to another thread.
+The default of STORE is sqlite:///shop.db. If STORE is PostgreSQL, such as postgresql:///shop, the example runs first
+with a Session, and then with an AsyncSession. SQLite works only with a Session, because the connection of an
+AsyncSession belongs to another thread.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from tickwheel.scheduler import AsyncScheduler, Scheduler, TaskCall
 
 PATIENCE_S = 0.1
 Cancel = Callable[[int], TaskCall]
-"""Makes the call of the task that cancels the order with a number."""
+"""Takes the number of an order, and returns a call of the task that cancels the order."""
 
 
 class Base(DeclarativeBase):
     """
-    The tables of the shop.
+    The base class of the shop's tables.
     """
 
 
@@ -44,13 +45,13 @@ class Order(Base):
 
 class CardRefusedError(Exception):
     """
-    The error that rolls back an order's transaction.
+    An order is rolled back because its card is refused.
     """
 
 
 def take(session: Session, scheduler: Scheduler, cancel: Cancel, *, is_card_good: bool = True) -> int:
     """
-    Write an order and set the job that cancels it, both in the caller's transaction; return its number.
+    Write an order, and set the job that cancels it, in the caller's transaction. Return the order's number.
     """
     order = Order()
     session.add(order)
@@ -66,7 +67,7 @@ async def take_async(
     session: AsyncSession, scheduler: AsyncScheduler, cancel: Cancel, *, is_card_good: bool = True
 ) -> int:
     """
-    Do the same with an AsyncSession and an AsyncScheduler.
+    Do the same as `take`, with an AsyncSession and an AsyncScheduler.
     """
     order = Order()
     session.add(order)
@@ -80,7 +81,7 @@ async def take_async(
 
 def sell(store: str, url: str) -> None:
     """
-    Place an order, which is cancelled, and another one, which is rolled back.
+    Place two orders: the first one is cancelled when its job fires, and the second one is rolled back.
     """
     engine = create_engine(url)
     Base.metadata.create_all(engine)
@@ -108,7 +109,7 @@ def sell(store: str, url: str) -> None:
 
 async def sell_async(store: str, url: str) -> None:
     """
-    Do the same with an AsyncSession and an AsyncScheduler.
+    Do the same as `sell`, with an AsyncSession and an AsyncScheduler.
     """
     engine = create_async_engine(url)
     cancelled = asyncio.Event()
@@ -135,7 +136,7 @@ async def sell_async(store: str, url: str) -> None:
 
 def main(store: str = "sqlite:///shop.db") -> None:
     """
-    Sell with a Session and, on PostgreSQL, also with an AsyncSession.
+    Sell with a Session and, if *store* is PostgreSQL, also with an AsyncSession.
     """
     url = store.replace("postgresql://", "postgresql+psycopg://")
     sell(store, url)

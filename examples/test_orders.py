@@ -1,9 +1,9 @@
 """
-Test jobs with the fixtures of tickwheel's pytest plugin, in which the test controls the time.
+Test jobs with the fixtures of tickwheel's pytest plugin, in which the test moves the clock.
 
     cd examples; python -m pytest test_orders.py
 
-Installing tickwheel is enough to have the plugin; no conftest.py has to name it.
+The plugin is active as soon as tickwheel is installed; no conftest.py has to name it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def test_an_unpaid_order_is_cancelled_after_half_an_hour(
     shop: Shop, scheduler: InlineScheduler, manual_clock: ManualClock
 ) -> None:
     """
-    An unpaid order waits half an hour, and is then cancelled without further delay.
+    An unpaid order is not cancelled before half an hour has passed, and is cancelled exactly then.
     """
     shop.place("17")
     scheduler.assert_scheduled(shop.expire_order.of("17"), "order/17", delay="30m")
@@ -42,7 +42,7 @@ def test_an_unpaid_order_is_cancelled_after_half_an_hour(
 
 def test_a_paid_order_is_not_cancelled(shop: Shop, scheduler: InlineScheduler, manual_clock: ManualClock) -> None:
     """
-    A payment cancels the job that would cancel the order.
+    If an order is paid, the job that would cancel it is cancelled.
     """
     shop.place("18")
     assert shop.pay("18")
@@ -53,7 +53,7 @@ def test_a_paid_order_is_not_cancelled(shop: Shop, scheduler: InlineScheduler, m
 
 def test_timers_and_jobs_are_on_one_clock(shop: Shop, wheel: TimerWheel, manual_clock: ManualClock) -> None:
     """
-    In one call that moves the time, a timer's reminder comes before the job's cancel.
+    If one call moves the clock by half an hour, a timer that is due before the job fires first.
     """
     seen: list[str] = []
     shop.place("19")

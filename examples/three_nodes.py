@@ -26,7 +26,7 @@ LEASE = "lease_s=2"
 
 def fire(store: str) -> None:
     """
-    Run as a node: print the number of each job that fires, until standard input ends.
+    Run as a node: print the number of each job that fires, until standard input is closed.
     """
     scheduler = Scheduler(store)
 
@@ -40,7 +40,7 @@ def fire(store: str) -> None:
 
 def listen(name: str, node: subprocess.Popen[str], fired: SimpleQueue[tuple[str, int]]) -> None:
     """
-    Put what a node prints into the queue.
+    Read the numbers of jobs that a node prints, and put them into the queue *fired*.
     """
     assert node.stdout
     for line in node.stdout:
@@ -49,7 +49,7 @@ def listen(name: str, node: subprocess.Popen[str], fired: SimpleQueue[tuple[str,
 
 def start(store: str) -> subprocess.Popen[str]:
     """
-    Start a node.
+    Start a node in a new process.
     """
     command = [sys.executable, __file__, store, "node"]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603  this file
@@ -57,7 +57,7 @@ def start(store: str) -> subprocess.Popen[str]:
 
 def main(store: str) -> None:
     """
-    Start the nodes, set the jobs, kill the first node after a third of them.
+    Start the nodes, set the jobs, and kill the first node when a third of the jobs have fired.
     """
     store += ("&" if "?" in store else "?") + LEASE
     nodes = [start(store) for _ in range(NODES)]
@@ -65,7 +65,7 @@ def main(store: str) -> None:
     for number, node in enumerate(nodes, 1):
         Thread(target=listen, args=(f"node {number}", node, fired), daemon=True).start()
 
-    client = Scheduler(store)  # this scheduler is not started, so it fires nothing
+    client = Scheduler(store)  # the client is not started, so it fires no jobs
     while len({shard.owner for shard in client.shards()} - {None}) < NODES:
         time.sleep(0.1)
     for number in range(JOBS):
@@ -75,7 +75,7 @@ def main(store: str) -> None:
     killed = False
     while len(by) < JOBS:
         name, number = fired.get()
-        by[number] = name  # a job that ran when its node died fires again
+        by[number] = name  # a job fires twice if its node died while it ran
         if len(by) >= JOBS // NODES and not killed:
             killed = True
             nodes[0].kill()

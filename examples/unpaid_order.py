@@ -3,8 +3,8 @@ Cancel an order that is not paid within half an hour after it was placed.
 
     python examples/unpaid_order.py [SECONDS [STORE]]
 
-SECONDS replaces the half hour. The timer of an order is one job whose key is the order's number. Placing the order sets
-the job, paying cancels it, and the answer to the cancel says which of the two came first.
+SECONDS replaces the half hour. The timer of an order is a job, whose key contains the order's number. Placing an order
+sets the job, and paying cancels it. The result of `cancel` shows whether the payment came before the job fired.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HALF_AN_HOUR = 1800.0
 
 class Shop:
     """
-    Orders by number, and the state of each.
+    A shop that keeps the state of each order by its number.
     """
 
     def __init__(self, scheduler: Scheduler, patience_s: float) -> None:
@@ -38,16 +38,16 @@ class Shop:
 
     def pay(self, number: str) -> bool:
         """
-        Accept the payment, if the order has not been cancelled.
+        Accept the payment and return True, unless the order's job is firing or has fired.
         """
         if self._scheduler.cancel(f"order/{number}").outcome is not Outcome.CANCELLED:
-            return False  # the timer has fired, or is firing now
+            return False  # the job has fired, or is firing now
         self.orders[number] = "paid"
         return True
 
     def expire(self, number: str) -> None:
         """
-        Cancel an order; this is the task of its timer.
+        Cancel an order that was not paid in time; the order's job calls this method.
         """
         self.orders[number] = "cancelled"
         self.expired.set()

@@ -5,7 +5,7 @@ Cancel unpaid orders, in Django.
     python manage.py tickwheel &
     python manage.py runserver
 
-`shop/views.py` sets the jobs and `shop/jobs.py` has their handler; the admin lists what is pending.
+`shop/views.py` sets the jobs, and `shop/jobs.py` has their handler. The admin site lists the pending jobs.
 """
 
 from __future__ import annotations

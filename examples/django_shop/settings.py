@@ -1,5 +1,5 @@
 """
-The settings of a small project; jobs are in its database.
+The settings of a small Django project, which keeps its jobs in its own database.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": Path(os.environ.get("SHOP", ".")).absolute() / "shop.db",
-        "OPTIONS": {"transaction_mode": "IMMEDIATE"},  # a writing transaction waits at its begin until it may write
+        "OPTIONS": {"transaction_mode": "IMMEDIATE"},  # a transaction takes the write lock when it begins
     }
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -33,7 +33,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
-    "tickwheel.integrations.django.middleware.RuleMiddleware",  # answers 422 for a rule of a user that cannot be parsed
+    "tickwheel.integrations.django.middleware.RuleMiddleware",  # replies 422 if a user's cron rule is invalid
 ]
 TEMPLATES = [
     {

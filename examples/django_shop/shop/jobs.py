@@ -1,5 +1,5 @@
 """
-The tasks of the shop, which `manage.py tickwheel` runs.
+The tasks of the shop, which `manage.py tickwheel` runs as jobs.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Tests of the shop, in which the test controls the time, and no other process fires.
+Tests of the shop, in which each test moves the clock by hand and fires the jobs itself.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tickwheel.testing import InlineScheduler, ManualClock
 
 class OrderTest(TestCase):
     """
-    The shop's orders, paid and unpaid.
+    Tests of paid and unpaid orders.
     """
 
     def setUp(self) -> None:
         """
-        Let jobs fire when the clock moves.
+        Let jobs fire in this process when the test moves the clock.
         """
         self.clock = ManualClock()
         scheduler = self.enterContext(InlineScheduler(self.clock))

@@ -1,5 +1,5 @@
 """
-Orders and payments; each writes its row and its job in one transaction.
+Orders and payments; each view changes an order and its job in one transaction.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tickwheel.integrations.django import jobs
 @transaction.atomic
 def order(request: HttpRequest, number: int) -> HttpResponse:
     """
-    Accept an order, which is cancelled unless it is paid.
+    Accept an order, and set the job that cancels it unless it is paid in time.
     """
     minutes = float(request.GET.get("minutes", "30"))
     Order.objects.create(pk=number)
@@ -29,7 +29,7 @@ def order(request: HttpRequest, number: int) -> HttpResponse:
 @transaction.atomic
 def pay(_request: HttpRequest, number: int) -> HttpResponse:
     """
-    Accept a payment, unless it comes too late.
+    Accept a payment, unless the order is already cancelled.
     """
     if jobs.scheduler.cancel(f"order/{number}").outcome != "cancelled":
         return HttpResponse(status=409)
