@@ -1,5 +1,5 @@
 """
-`python -m benchmarks NAME` measures, prints, and compares the results with the bars (the expected limits and ratios).
+`python -m benchmarks NAME` measures, prints, and compares the results with the bars (the required limits and ratios).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-The six designs of a wheel under one load: the cost of an operation, a firing, a tick and a pause.
+Compares six wheel designs under one load: the cost of an operation, a firing, a tick and a pause.
 
 The figures are those of `tickwheel lab compare`. Here each case is repeated, and the designs take turns.
 """
@@ -58,9 +58,7 @@ def cases(*, quick: bool) -> list[Case]:
 
 def subject(name: str) -> str:
     """
-    Return the name of a design in the benchmarks.
-
-    The native design is tickwheel's own.
+    Return the name that a design has in the benchmarks: "tickwheel" for the native design.
     """
     return "tickwheel" if name == "native" else name
 
@@ -88,15 +86,13 @@ def measure(work: str, subject: str, pending: int) -> list[Measure]:
 @cache
 def trace() -> list[Any]:
     """
-    Return the trace.
-
-    Several copies of it are the load.
+    Return the recorded operations that make up the load; the load is several copies of them.
     """
     return list(generate(TRACE))
 
 
 def geometry(name: str) -> Design:
     """
-    Return the design with its geometry.
+    Return the design with slots and levels that suit the load.
     """
     return fitted(Design(name, TICK.get(name, {})), facts_of(trace()))

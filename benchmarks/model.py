@@ -1,5 +1,5 @@
 """
-The data of a benchmark: the cases that are run, the measures that they return, the rows of medians, and the bars.
+The data types of a benchmark: the cases that are run, their measures, the medians, and the bars (required limits).
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ __all__ = ["NO_LIMIT", "Bar", "Case", "Measure", "Row", "Verdict"]
 
 
 NO_LIMIT = "no bar"
-"""Text of a verdict about a figure that is only shown."""
+"""Text in place of a limit, for a figure that is shown but not judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """
-    A work of a subject. `MODULE.measure(work, subject, pending, **settings)` runs it in a separate process.
+    A workload (*work*) to run on a contender (*subject*).
 
-    It is repeated *reps* times. If *reps* is None, it is repeated as often as the whole run.
+    `MODULE.measure(work, subject, pending, **settings)` runs it in a separate process. It is repeated *reps* times. If
+    *reps* is None, the number of repetitions of the whole run applies.
     """
 
     module: str
@@ -34,10 +35,10 @@ class Case:
 @dataclass(frozen=True, slots=True)
 class Measure:
     """
-    A result of one run of a case, which may have several.
+    One figure that a run of a case has measured.
 
     Attributes:
-        work: A stable name.
+        work: A stable name of the measured quantity.
         value: The amount, in the unit.
         unit: "ns", "bytes", "per second", ...
         clock: "cpu" (of the whole process, all threads), "wall", or "" if no time was measured.
@@ -73,7 +74,7 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """
-    A bar, with the measured figure.
+    The result of comparing a figure with its bar.
     """
 
     text: str
@@ -94,12 +95,12 @@ class Verdict:
 @dataclass(frozen=True, slots=True)
 class Bar:
     """
-    A bar for a subject. It limits one row of the subject, or the ratio of a peer's row to that row.
+    A requirement for a contender. It limits one row of the contender, or the ratio of a peer's row to that row.
 
-    Without a limit, the figure is only shown.
+    Without a limit, the figure is shown but not judged.
 
     Attributes:
-        work: The work of the subject's row.
+        work: The work of the contender's row.
         clock: The clock of both rows.
         subject: The contender that has to meet the bar.
         against: The peer. None for a limit on the row itself.
@@ -108,7 +109,7 @@ class Bar:
         against_pending: The number of timers in the peer's row, if it differs.
         at_least: The smallest figure that meets the bar.
         at_most: The largest figure that meets the bar.
-        inverse: True if the ratio is that of the subject to the peer, as for rates.
+        inverse: True if the contender's row is divided by the peer's row, as for rates.
     """
 
     work: str
@@ -126,7 +127,7 @@ class Bar:
         """
         Return a verdict for each number of timers that was measured.
 
-        Return no verdict if a row is missing.
+        Leave out each number for which the peer's row is missing.
         """
         verdicts = []
         for row in self._find(rows, self.work, self.subject):

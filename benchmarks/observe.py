@@ -1,7 +1,7 @@
 """
 The cost of observability for a firing.
 
-Firings with all observers and without any take turns in one process.
+Rounds with all observers and rounds without any take turns in one process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHARE = 0.01
 SCRAPES = 100
 IDLE_S = 0.6
 """
-Seconds until all jobs are settled and all spans have ended. Spans end a tenth of a second after their firings.
+Seconds until all jobs are settled and all spans have ended. A span ends a tenth of a second after its firing.
 """
 CONDITIONS = {
     "fire": (
@@ -119,7 +119,7 @@ def fire(tracer: OpenTelemetryTracer | None, provider: TracerProvider) -> float:
         begin = time.process_time_ns()
         scheduler.start()
         done.wait()
-        time.sleep(IDLE_S)  # without a read of the figures, which costs as much as many firings
+        time.sleep(IDLE_S)  # polling the counts would cost as much as many firings
         provider.force_flush()
         gc.collect()
         took = time.process_time_ns() - begin

@@ -38,7 +38,7 @@ def server_cpu_s(pid: int) -> float:
     """
     Return the processor time of a process and its children in seconds.
 
-    Children that have ended count, too.
+    This includes children that have ended.
     """
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()
     return _ticks(pid, 11, 15) + sum(cpu_s(int(child)) for child in children)
@@ -53,17 +53,15 @@ def parent_of(pid: int) -> int:
 
 def _ticks(pid: int, first: int, end: int) -> float:
     """
-    Return the sum of the fields from *first* to *end*, in seconds.
+    Return the sum of the fields from *first* up to but not including *end* of the process's statistics, in seconds.
 
-    These fields are user and system times: of the process, or of its children that have ended.
+    These fields are the user and system time of the process, and then those of its children that have ended.
     """
     return sum(map(int, _stat(pid)[first:end])) / os.sysconf("SC_CLK_TCK")
 
 
 def _stat(pid: int) -> list[str]:
     """
-    Return the fields after the process name.
-
-    The name itself may contain any character.
+    Return the fields of `/proc/PID/stat` after the process name, which may contain any character.
     """
     return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()

@@ -1,5 +1,5 @@
 """
-`python -m benchmarks.pythons FILE...`: prints one table of the timer benchmark's results on each Python.
+`python -m benchmarks.pythons FILE...`: prints the timer benchmark's results of several Pythons in one table.
 
 Each figure is a ratio: the CPU time of an operation on asyncio's loop of the same Python, divided by tickwheel's. The
 nanoseconds are in brackets. Ratios on one Python are valid even on a busy machine. A comparison of the nanoseconds of

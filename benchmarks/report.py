@@ -24,7 +24,7 @@ def print_head(document: dict[str, Any], cases: int, reps: int) -> None:
 
 def print_rows(rows: Sequence[dict[str, Any]]) -> None:
     """
-    Print a table for each work.
+    Print a table for each workload.
 
     It has a line for each subject and a column for each number of timers.
     """
@@ -52,7 +52,7 @@ def _cell(value: float | None) -> str:
 
 def print_bars(bars: Sequence[dict[str, Any]]) -> None:
     """
-    Print each bar with its measured figure. A figure without a limit is neither met nor missed.
+    Print each bar with its measured figure. A figure without a limit is shown without a judgement.
     """
     if bars:
         print("\nbars")

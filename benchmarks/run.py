@@ -30,8 +30,8 @@ def interleaved(cases: Sequence[Case], reps: int) -> list[Row]:
     Run all cases in turns, every second turn in reverse order. Return the medians in the order of the cases.
 
     Args:
-        cases: The cases. Each runs *reps* times, unless it has its own number.
-        reps: The number of repetitions.
+        cases: The cases.
+        reps: The number of repetitions of each case that does not name its own number.
     """
     found: dict[tuple[str, str, int, str, str], list[float]] = defaultdict(list)
     for rep in range(reps):
@@ -73,9 +73,7 @@ def in_fresh_process(case: Case) -> list[Measure]:
 
 def main(text: str) -> None:
     """
-    Run as the new process.
-
-    Run the case in *text*, and print the results.
+    Run as the new process: run the case that *text* describes, and print the results.
     """
     case = Case(**json.loads(text))
     measures = import_module(case.module).measure(case.work, case.subject, case.pending, **case.settings)

@@ -75,7 +75,7 @@ def bounds_of(schema: Schema) -> str:
 
 def cell(*texts: str) -> str:
     """
-    Return *texts* as sentences in one cell of a table.
+    Return *texts* as sentences for one cell of a table.
     """
     sentences = (text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".") for text in texts if text)
     return " ".join(sentences).replace("\n", " ").replace("|", "\\|")

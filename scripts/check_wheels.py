@@ -1,5 +1,5 @@
 """
-Check wheels against their names: files, tags, the native module's requirements, and size.
+Check wheels: their files, the tags in their names, the requirements of the native module, and its size.
 
     python -P scripts/check_wheels.py dist/*.whl
 """
@@ -25,12 +25,12 @@ from elftools.elf.sections import SymbolTableSection
 ROOT = Path(__file__).parents[1]
 SIZE_MAX = 2_000_000
 """
-Maximum size of the native module in bytes. Without symbols it has about half of this size, and with symbols more than
-twice.
+Maximum size of the native module in bytes. Without symbols the module has about half of this size, and with symbols
+more than twice this size.
 """
 
 ELF_MACHINES: dict[str, object] = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
-# Libraries that every system has that manylinux2014 (PEP 599) covers.
+# Libraries that manylinux2014 (PEP 599) guarantees on every system.
 ELF_LIBRARIES = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s)\.so\.\d|ld-linux-[\w-]+\.so\.\d")
 MACH_MAGIC = 0xFEEDFACF
 MACH_MACHINES: dict[str, object] = {"x86_64": 0x01000007, "arm64": 0x0100000C}
@@ -96,9 +96,9 @@ def read_macho(data: bytes) -> Native:
 
 def faults_of_files(wheel: zipfile.ZipFile) -> list[str]:
     """
-    Return the faults of the wheel's files.
+    Return the faults in the list of the wheel's files.
 
-    A file may be missing, stray, or different from RECORD.
+    A file may be missing, superfluous, or different from RECORD.
     """
     source = ROOT / "src"
     wanted = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
@@ -118,7 +118,7 @@ def faults_of_files(wheel: zipfile.ZipFile) -> list[str]:
 
 def faults_of_native(native: Native, platform: str) -> list[str]:
     """
-    Return those properties of *native* that do not fit the *platform* of the wheel's tag.
+    Return a text for each property of *native* that does not fit the *platform* in the wheel's name.
     """
     if match := re.fullmatch(r"manylinux_(\d+)_(\d+)_(\w+)", platform):
         machine, allowed = ELF_MACHINES[match[3]], ELF_LIBRARIES

@@ -3,9 +3,9 @@ Collects the pages of the documentation site and builds it, with warnings as err
 
     python scripts/docs_site.py [--out build/site] [--serve]
 
-The pages are those of docs/, those of the project's root, a page for each public module, and those that scripts make
-from the code. Nothing is fetched during the build. Each version has its own folder in the site, and the folders of
-other versions stay. The folder with all versions is published, and each page links to its other versions.
+The pages are the files in docs/, some files of the project's root, a page for each public module, and pages that other
+scripts make from the code. Nothing is fetched during the build. Each version has its own folder in the site, and the
+folders of other versions stay. The folder with all versions is published, and each page links to its other versions.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ FROM_ROOT = ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")
 WRITTEN = ("api", "metrics", "reference")
 """Pages that a script of the same name prints."""
 SOURCES = "sources.json"
-"""The file in the staged site from which `conf.py` learns where each page can be edited."""
+"""A file in the source of the site: the folder of each page in the repository, which `conf.py` uses for edit links."""
 LINK = re.compile(r"\]\((?:\.\./)+([\w./-]+)")
 JOBS = "errors|firing_record|incidents|model|recurrence|rule_text"
-"""The modules of `jobs` that users import."""
+"""The modules of the package `jobs` that users import, as a part of a regular expression."""
 INSIDE = re.compile(
     rf"tickwheel\.(cli|(lab|service)\.|(client|engine|host)\b|jobs\.(?!({JOBS})$)|integrations\.django\.apps)"
 )
-"""Modules that users do not import: commands, and the inner modules of the lab, the service and the scheduler."""
+"""Matches modules that users do not import: commands, and inner modules of the lab, the service and the scheduler."""
 FORWARD = (
     '<!doctype html><meta charset="utf-8"><title>tickwheel</title><meta http-equiv="refresh" content="0; url={0}/">\n'
 )
 INTERNAL = "\nInternal:"
-"""Part of the docstring of a module that other packages share, and users do not import."""
+"""Text that marks the docstring of a module that only other modules of tickwheel import."""
 
 
 def public_modules() -> Iterator[str]:
@@ -70,7 +70,7 @@ def public_modules() -> Iterator[str]:
 
 def is_ours(kind: type) -> bool:
     """
-    Return True if a class is defined in the package.
+    Return True if a class is defined in the package `tickwheel`.
     """
     return kind.__module__.partition(".")[0] == "tickwheel"
 
@@ -79,9 +79,9 @@ def missing_members(inventory: Path) -> list[str]:
     """
     Return the public members of public classes that are not in the *inventory* of the built site.
 
-    A class is on the page of one of its names. The result leaves out members from other projects, members that the
-    class's docstring lists as attributes, fields in its signature, members that the page of a protocol documents, and
-    tests of a suite, which may need no docstring.
+    If a class is exported by several names, it is enough if its members are listed under one of them. These members may
+    be missing: members of other projects, attributes that the class's docstring lists, fields in its signature, members
+    that the page of a protocol documents, and the tests of a test suite, which may have no docstring.
     """
     *_, compressed = inventory.read_bytes().split(b"\n", 4)
     listed = {line.split()[0] for line in zlib.decompress(compressed).decode().splitlines()}
@@ -105,7 +105,7 @@ def missing_members(inventory: Path) -> list[str]:
 
 def folded(pages: Path) -> list[str]:
     """
-    Return those *pages* that show the keyword arguments of a function as `**fields` instead of by name.
+    Return the names of *pages* that show the keyword arguments of a function as `**fields` and not by their names.
     """
     texts = {page.name: re.sub("<[^>]+>", "", page.read_text("utf-8")) for page in sorted(pages.glob("*.html"))}
     return [name for name, text in texts.items() if "**fields: Unpack" in text]
@@ -120,7 +120,7 @@ def fields(kind: type) -> set[str]:
 
 def members(kind: type) -> set[str]:
     """
-    Return the names of the public members that a class has from tickwheel.
+    Return the names of the public members of a class that classes of tickwheel define.
     """
     public = (name for name in dir(kind) if not name.startswith("_"))
     return {name for name in public if is_ours(next((base for base in kind.__mro__ if name in vars(base)), object))}
@@ -128,7 +128,7 @@ def members(kind: type) -> set[str]:
 
 def public_classes() -> dict[str, type]:
     """
-    Return the classes that public modules export, by the dotted name of each export.
+    Return the classes that public modules export. The key is the module's name with the name of the export.
     """
     named = {
         f"{name}.{public}": getattr(module, public)
@@ -143,7 +143,8 @@ def module_pages() -> dict[str, str]:
     """
     Return the text of a page for each public module.
 
-    A name that several modules export is on the page of the module with the shortest name. Users import it from there.
+    If several modules export a name, it is on the page of the module with the shortest name, from which users import
+    it.
     """
     shown: set[int] = set()
     pages = {}
@@ -166,14 +167,14 @@ def module_pages() -> dict[str, str]:
                 lines += [f".. autofunction:: {name}.{public}", ""]
             elif re.search(rf"^{public}\b.*=", inspect.getsource(module), re.MULTILINE):
                 lines += [f".. autodata:: {name}.{public}", "   :no-value:", ""]
-            else:  # defined elsewhere: its docstring would be the docstring of its type
+            else:  # autodata would show the docstring of the type
                 said = textwrap.indent(docstring_of(public, thing), "   ")
                 lines += [f".. py:data:: {public}", f"   :type: {type(thing).__name__}", "", said, ""]
             if inspect.isclass(thing) or inspect.isroutine(thing):
                 shown.add(id(thing))
         if elsewhere:
             lines += ["Also exported here: " + ", ".join(f":py:obj:`{each}`" for each in elsewhere) + ".", ""]
-        if len(lines) > 7:  # noqa: PLR2004  more than its head
+        if len(lines) > 7:  # noqa: PLR2004  the page has more than its head
             pages[name] = "\n".join(lines)
     return pages
 
@@ -181,7 +182,7 @@ def module_pages() -> dict[str, str]:
 @functools.cache
 def constants(module: ModuleType) -> dict[str, str]:
     """
-    Return the docstring of each constant of a module that has one.
+    Return the docstrings of the constants of a module by name.
     """
     body = ast.parse(inspect.getsource(module)).body
     return {
@@ -207,7 +208,7 @@ def docstring_of(name: str, thing: object) -> str:
 
 def linked(folder: Path, above: str, link: re.Match[str]) -> str:
     """
-    Return a link out of docs/ as a link inside the site.
+    Return the Markdown of a link from docs/ to another folder, so that it works in the site.
 
     The new link leads to a page of the site, or to a copy of the file.
     """
@@ -241,7 +242,7 @@ def source_folders() -> dict[str, str]:
 
 def stage(folder: Path) -> None:
     """
-    Lay out the source of the site in *folder*.
+    Collect the source files of the site in *folder*, which is emptied first.
     """
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(DOCS, folder, ignore=shutil.ignore_patterns("README.md"))
@@ -275,7 +276,7 @@ def versions(site: Path) -> dict[str, list[str]]:
     """
     Return the pages of each version in *site*, the newest version first.
     """
-    from packaging.version import InvalidVersion, Version  # noqa: PLC0415  Sphinx needs it, and so it is there
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415  installed with Sphinx
 
     found = {}
     for index in site.glob("*/index.html"):
@@ -289,9 +290,9 @@ def versions(site: Path) -> dict[str, list[str]]:
 
 def publish(site: Path) -> None:
     """
-    Write the list of versions in *site*, which the pages read.
+    Write the list of versions in *site*, which every page reads.
 
-    Let the root of the site lead to the newest version.
+    Let the root of the site forward to the newest version.
     """
     listed = versions(site)
     newest = next(iter(listed))
@@ -302,9 +303,7 @@ def publish(site: Path) -> None:
 
 class Pages(http.server.SimpleHTTPRequestHandler):
     """
-    Serve the site as a web host does.
-
-    A missing address gets the site's own 404 page.
+    Serves the site as a web host does: an unknown address gets the site's own 404 page.
     """
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
@@ -325,9 +324,9 @@ class Pages(http.server.SimpleHTTPRequestHandler):
 
 def main() -> int:
     """
-    Build the site, and serve it if requested.
+    Build the site, and serve it if the command line asks for it.
 
-    Return the exit code of Sphinx.
+    Return 0, or another exit code if Sphinx or a check of its pages failed.
     """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "site", help="where the versions go")

@@ -1,5 +1,5 @@
 """
-Write the drawings of docs/explanation, and the pages of wheels that turn, from the contents of real wheels.
+Write the drawings of docs/explanation, and pages on which wheels are animated, from the contents of real wheels.
 
     python scripts/drawings.py docs/explanation
 """
@@ -42,7 +42,7 @@ text { font: 13px system-ui, sans-serif; fill: #5c6670 } .n { font-weight: 600; 
 
 def svg(height: int, title: str, *parts: str) -> str:
     """
-    Return a drawing.
+    Return a whole drawing as SVG; *parts* are its elements.
     """
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img"><title>{title}</title>'
     return f"{head}{STYLE}\n" + "\n".join(parts) + "\n</svg>\n"
@@ -50,7 +50,7 @@ def svg(height: int, title: str, *parts: str) -> str:
 
 def text(left: float, top: float, words: object, kind: str = "", *, anchor: str = "middle") -> str:
     """
-    Return a text that is centered on *left*.
+    Return a text element, which is centered on *left* unless *anchor* says otherwise.
     """
     return f'<text class="{kind}" x="{left:.1f}" y="{top:.1f}" text-anchor="{anchor}">{words}</text>'
 
@@ -66,9 +66,9 @@ def beside(top: int, head: str, *lines: str) -> str:
 
 def ring(left: float, top: float, radius: float, view: Any, labels: Mapping[int, str]) -> str:
     """
-    Return a ring as its wheel shows it.
+    Return a drawing of a ring that *view*, the state of a wheel, describes.
 
-    The entries of each occupied slot are inside, and *labels* are outside.
+    The number of entries of each occupied slot is inside the ring, and *labels* are outside.
     """
     inner = radius * 0.66
     parts = []
@@ -119,7 +119,7 @@ def heap() -> str:
 
 def place(index: int) -> tuple[float, int]:
     """
-    Return the place of the node at *index* of a heap.
+    Return the position in the drawing of the node at *index* of a heap.
     """
     level = (index + 1).bit_length() - 1
     across = index + 1 - (1 << level)
@@ -149,7 +149,7 @@ def single() -> str:
 
 def rounds() -> str:
     """
-    Draw a ring of rounds, around which a pointer goes several times.
+    Draw a wheel with one ring, on which a long delay takes several turns of the pointer.
     """
     wheel = RoundsWheel(tick=1, slots=8)
     wheel.advance(10 * SECOND)
@@ -190,7 +190,7 @@ def hierarchical() -> str:
 
 def cascading() -> str:
     """
-    Draw the counter of a cascading wheel.
+    Draw how a cascading wheel splits the bits of its tick counter among its rings.
     """
     parts = [text(20, 24, "The 32 bits of the counter, and the ring that looks at each", "n", anchor="start")]
     left = 56.0
@@ -210,12 +210,12 @@ def cascading() -> str:
 
 def native() -> str:
     """
-    Draw four levels of the native wheel, and the slots that have begun.
+    Draw four levels of the native wheel, and below them the timers of its current slot.
     """
     wheel = NativeWheel()
     for us in (70, 75, 90):
         wheel.insert(us * 1_000, None)
-    wheel.advance(66_000)  # their slot begins
+    wheel.advance(66_000)  # makes the slot of these three timers the current one
     for us in (80, 101, 102, 120, 200, 460, 900, 1_500, 2_000, 9_000, 30_000, 70_000, 150_000, 1_500_000, 9_000_000):
         wheel.insert(us * 1_000, None)
     begun, *levels = wheel.rings()
@@ -241,9 +241,9 @@ def native() -> str:
 
 def watch(design: str) -> str:
     """
-    Return the page that begins with a *design* beside the heap.
+    Return a page that animates the wheel designs side by side, with *design* and the heap first.
 
-    In its film the entries of a cache expire.
+    The timers are those of a burst of cron jobs.
     """
     load = Load("cron-herd", seconds=7_200, size=14, seed=3)
     operations = list(itertools.islice(generate(load), 400))
@@ -254,9 +254,7 @@ def watch(design: str) -> str:
 
 def turning() -> str:
     """
-    Return the native wheel as an animation.
-
-    Timers drop in, wait, are sorted, and fire.
+    Return an animation of the native wheel: timers drop in, wait, are sorted, and fire.
     """
     delays_us = (3_000, 90_000, 45_000, 160_000, 120_000, 121_000, 122_000, 30_000)
     operations = [TraceOperation(at * 4_000, "S", f"timer {at}", delay) for at, delay in enumerate(delays_us)]
@@ -289,7 +287,7 @@ def _band(radius: float, slots: int) -> str:
 
 
 def _held(steps: list[dict[str, Any]], ring: int) -> list[int]:
-    # Position of a ring's pointer at each step.
+    # Returns the position of a ring's pointer at each step.
     slot, found = 0, []
     for step in steps:
         slot = dict(step.get("p", ())).get(ring, slot)
@@ -315,7 +313,7 @@ def _moving(steps: list[dict[str, Any]], timer: int, bands: Mapping[int, int], c
 
 
 def _shown_alone(number: int, count: int) -> str:
-    # From one moment to the next: two captions over each other could not be read.
+    # The caption appears and disappears without a fade, because two captions at once could not be read.
     values, times = ["0", "1", "0"], [0.0, number / count, (number + 1) / count]
     first, last = int(number == 0), 3 - int(number == count - 1)
     keys = ";".join(f"{time:.4f}" for time in times[first:last])
@@ -325,7 +323,7 @@ def _shown_alone(number: int, count: int) -> str:
 
 
 def _animated(what: str, values: list[str]) -> str:
-    # Each step is a second: a move in the first half of it, then rest.
+    # Each step takes a second. A timer moves in the first half of the second, and rests in the second half.
     count = len(values)
     times, all_values = [], []
     for number, value in enumerate(values):
@@ -357,7 +355,7 @@ DRAWINGS = {
     "watch-hierarchical.html": lambda: watch("hierarchical"),
     "watch-native.html": lambda: watch("native"),
 }
-"""Each file of the docs, and the function that draws it."""
+"""Maps the name of each file in docs/explanation to the function that draws it."""
 
 if __name__ == "__main__":
     for name, draw in DRAWINGS.items():

@@ -68,7 +68,7 @@ def texts_of_python(source: str) -> Iterator[tuple[int, str]]:
 
 def texts_of_rust(source: str) -> Iterator[tuple[int, str]]:
     """
-    Yield the first line and the text of each run of comment lines.
+    Yield the first line and the text of each block of consecutive comment lines.
     """
     for found in re.finditer(r"(?:^[ \t]*//[/!]?[^\n]*\n)+", source, re.MULTILINE):
         yield source.count("\n", 0, found.start()) + 1, re.sub(r"(?m)^[ \t]*//[/!]?", "", found[0])
@@ -91,9 +91,10 @@ READERS = {".py": texts_of_python, ".rs": texts_of_rust, ".md": texts_of_page}
 
 def package_of(path: Path) -> str:
     """
-    Return the folder in which a file is counted.
+    Return the folder for which the patterns in a file are counted.
 
-    It is two levels below `src` and `crates`, and one level below other folders.
+    This is the top folder of the repository that contains the file. For `src` and `crates` it is the folder two levels
+    further down, such as `src/tickwheel/engine`.
     """
     parts = path.relative_to(ROOT).parts[:-1]
     return "/".join(parts[: 3 if parts[:1] in {("src",), ("crates",)} else 1]) or "."
@@ -101,7 +102,7 @@ def package_of(path: Path) -> str:
 
 def findings() -> Iterator[tuple[str, str, Path, int]]:
     """
-    Yield the package, pattern, file and line of each match.
+    Yield the package, pattern, file and line of each place where a pattern matches.
     """
     for path in sorted({path for place in PLACES for path in ROOT.glob(place)}):
         for line, text in READERS[path.suffix](path.read_text("utf-8")):

@@ -23,9 +23,7 @@ The service adds those of the process that `prometheus_client` has, such as `pro
 
 def main() -> None:
     """
-    Print the page.
-
-    The metrics are from a scheduler with an example of each kind.
+    Print the page, with the names, types, labels and descriptions of all metrics.
     """
     with Scheduler("memory://") as scheduler:
         scheduler.set("far", delay="1h", target="log")
@@ -33,7 +31,7 @@ def main() -> None:
     leases = {"renewals": 0, "failures": 0, "trusted_s": 1.0}
     for family in sorted(families(stats | {"leases": leases, "rejections": {}}), key=lambda each: each.name):
         name = f"{family.name}_total" if family.type == "counter" else family.name
-        labels = ", ".join(f"`{label}`" for label in family._labelnames)  # noqa: SLF001  no other way, if it has no sample
+        labels = ", ".join(f"`{label}`" for label in family._labelnames)  # noqa: SLF001  a family without samples has no public list of labels
         print(f"| `{name}` | {family.type} | {labels or 'none'} | {family.documentation} |")
 
 

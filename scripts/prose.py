@@ -41,26 +41,24 @@ PLACES = (
     "tests/**/*.*",
 )
 FAULTY = Path("tests/house/test_prose.py")
-"""The tests of the rules, which are full of faults."""
+"""The tests of these rules, which contain faulty English on purpose."""
 LISTS = ("glossary.md",)
-"""Pages for looking up words. They explain a word in the word's own line."""
+"""Pages that list words. They need not explain a word where it comes first."""
 FAMILIES = {"archaism", "malapropisms", "mondegreens", "needless_variants", "nonwords", "oxymorons", "redundancy"}
 """The checks that proselint runs. Its other checks are about typography or the subject matter."""
 WRONG = "after_the_deadline"
-"""A check that sees 'for free' in 'asks for free shards'."""
+"""A check of proselint that is not run, because it finds 'for free' in 'asks for free shards'."""
 
 
 GAP = r"[\s\"]+"
-"""Matches the space between two words. A line may end there, or the next string of a message may begin."""
+"""Matches the gap between two words, which may contain the end of a line or of one of several joined strings."""
 DIRECTIVE = re.compile(r"# (?:noqa: [A-Z0-9, ]+|type: ignore\[[\w, -]+\])")
-"""Matches a comment for a tool."""
+"""Matches a comment that is an instruction for a tool."""
 
 
 def rule(name: str, pattern: str, remedy: str, *, is_cased: bool = False) -> Check:
     """
-    Return a rule of the house.
-
-    Where *pattern* is found, *remedy* is advised.
+    Return a check of the house style, which suggests *remedy* where *pattern* matches.
     """
     engine = Fancy(RegexOptions(case_insensitive=not is_cased, multi_line=True))
     return Check(types.ExistenceSimple(pattern.replace(" ", GAP)), engine, f"house.{name}", f"'{{}}': write {remedy}")
@@ -91,12 +89,12 @@ TERMS = {
     "leas(?:e|es|ed)": "lock",
     "(?<!since the )epochs?": "fencing",
 }
-"""Tickwheel's own words, each with the usual word that explains it."""
+"""Tickwheel's own words, each with the usual word that a page must give as its explanation."""
 
 
 def blank(text: str) -> str:
     """
-    Return blanks with the length and the line ends of *text*.
+    Return *text* with every character replaced by a blank, except the ends of lines.
     """
     return re.sub(r"[^\n]", " ", text)
 
@@ -105,7 +103,7 @@ def prose_of_page(text: str) -> str:
     """
     Return a page in which code, tags and the addresses of links are blank.
 
-    All other text keeps its place.
+    The position of all other text stays the same.
     """
     for code in (r"^```.*?^```", r"``[^`]+``|`[^`\n]+`", r"\]\([^)\n]*\)", r"<[^>\n]+>"):
         text = re.sub(code, lambda match: blank(match[0]), text, flags=re.MULTILINE | re.DOTALL)
@@ -114,9 +112,9 @@ def prose_of_page(text: str) -> str:
 
 def prose_of_python(text: str) -> str:
     """
-    Return the comments of a Python file, and those strings that have several words.
+    Return the comments of a Python file, and its strings of several words. All other text is blank.
 
-    Each keeps its place.
+    The position of the comments and strings stays the same.
     """
     lines = text.splitlines(keepends=True)
     begins = [0]
@@ -137,9 +135,9 @@ def prose_of_python(text: str) -> str:
 
 def prose_of_source(form: re.Pattern[str], text: str) -> str:
     """
-    Return the groups of *form* in a source file that have several words.
+    Return the texts of several words that the groups of *form* match in a source file. All other text is blank.
 
-    Each keeps its place.
+    The position of these texts stays the same.
     """
     parts, done = [], 0
     for match in form.finditer(text):
@@ -155,7 +153,10 @@ RUST = re.compile(rf"//[/!]?(.*)|{STRING}|'(?:[^'\\]|\\.)'")
 SCRIPT = re.compile(rf"(?:(?<![:\w])//|/\*)(.*)|{STRING}|'((?:[^'\\\n]|\\.)*)'|`((?:[^`\\]|\\.)*)`")
 DASHES = re.compile(r"--(.*)")
 HASHES = re.compile(r"(?:^|\s)##?\s(.*)", re.MULTILINE)
-"""Matches comments and strings in Rust, JavaScript and CSS, SQL and Lua, and shell and make files."""
+"""
+Matches comments in shell and make files. The expressions above match comments and strings in RUST, in JavaScript and
+CSS (SCRIPT), and in SQL and Lua (DASHES).
+"""
 
 READERS: dict[str, Callable[[str], str]] = {
     ".md": prose_of_page,
@@ -182,7 +183,9 @@ READERS: dict[str, Callable[[str], str]] = {
 
 def unexplained(text: str) -> Iterator[tuple[int, str]]:
     """
-    Yield the first use of each of our own words on a page, unless its line explains it.
+    Find terms of `TERMS` that a page does not explain.
+
+    Yield the position of the first use of each term, with a message, unless the line explains the term.
     """
     for term, meaning in TERMS.items():
         if first := re.search(rf"\b{term}\b", text, re.IGNORECASE):

@@ -1,5 +1,5 @@
 """
-Write the project's addresses, in the repository that releases it, into pyproject.toml. For a release only.
+Write the addresses of the repository that makes the release into pyproject.toml. For a release only.
 
     python scripts/pypi_urls.py https://HOST/OWNER/NAME TAG [pyproject.toml]
 """
@@ -19,7 +19,7 @@ PAGES = {
 
 def table(home: str, tag: str) -> str:
     """
-    Return the table `project.urls` for *tag* of the repository at *home*.
+    Return the table `project.urls` of pyproject.toml for *tag* of the repository at *home*.
     """
     return "\n[project.urls]\n" + "".join(
         f'{name} = "{page.format(home=home, tag=tag)}"\n' for name, page in PAGES.items()

@@ -1,15 +1,15 @@
 """
-Write tests/full_only.txt from the durations of a run: the tests that `make test` leaves to `make test-full`.
+Write tests/full_only.txt, the list of tests that `make test` leaves to `make test-full`, from the durations of a run.
 
     python -P scripts/quick_set.py LOG...
-
     python -P scripts/quick_set.py --mutants
 
-lists instead the faults that tests have to find, and which of the two commands finds each.
+The second form writes nothing. It prints the deliberate faults that tests have to find, and which of the two commands
+finds each.
 
 `make test-times` runs every test, and then this program. A log has a JSON line for each test. The line has the test's
 name, its seconds of CPU, its seconds by the clock, and the seconds of CPU of the shared fixtures that it was the first
-to request. Tests in no log keep their lines, so the log of a quick run only adds to the list.
+to request. If a test is in no log, its line in the list stays, so the log of a quick run only adds to the list.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path.insert(0, str(TESTS / "support"))
 
-import quick_set  # noqa: E402  the plugin that reads the list
+import quick_set  # noqa: E402  the pytest plugin that reads the list
 
 CPU_S, SUITE_CPU_S, GUARD_CPU_S, WALL_S = 0.25, 1.0, 4.5, 4.0
 """
-A test that uses more CPU, or lasts longer on a busy machine, is not quick. The limit is higher for a test of a suite,
-and for the cheapest test of a file whose tests are all costly. It is highest for a test that guards a clause of the
-promise.
+A test that uses more CPU, or lasts longer on a busy machine, is not quick. The limit of CPU is higher for a test of a
+suite, and for the cheapest test of a file whose tests are all costly. It is highest for a test that guards a clause of
+the promise (the guarantees of tickwheel).
 """
 
 STORES = [
@@ -47,7 +47,7 @@ SMOKE = (
     "test_paused",
     "test_zombie",
 )
-"""The ten tests of the store suite that every further form of a store runs."""
+"""The ten tests of the store suite that `make test` runs for each of `FORMS`."""
 SHARED_SMOKE = (
     "test_begins_are_the_owners",
     "test_changes_are_told_to_the_owner_alone",
@@ -82,7 +82,7 @@ FORMS = {
         "scheduler/stores/test_sqlite_runs.py::TestSharedMergingStore",
     ),
 }
-"""Forms of a store beside its main form, each with the classes that run the suite on it."""
+"""Variants of a store beside its main form, each with the test classes that run the suite on it."""
 
 FULL = (
     "drivers/test_asyncio.py::TestAsyncioOverHeap",
@@ -113,9 +113,11 @@ FULL = (
     "wheels/test_under_timers.py::TestRoundsUnderEngine",
 )
 """
-Tests that are left to `make test-full` at any cost, unless they are always quick: the benchmarks' smoke tests, the code
-of the documents, the pictures, engines with one fault each, further forms of drivers and wheels, and long waits for the
-circuit breaker, which all targets share: `TestWebhook` and `TestTaskiq` wait for it in the quick set.
+Tests that are always left to `make test-full`, unless `ALWAYS` has them.
+
+They are the benchmarks' smoke tests, the code of the documents, the pictures of the page, engines with one fault each,
+and variants of drivers and wheels. Others wait long for the circuit breaker, which all targets share; in the quick set
+`TestWebhook` and `TestTaskiq` test it.
 """
 SINGLE = (
     "cursor_from_now",
@@ -129,12 +131,12 @@ SINGLE = (
     "trusts_ends_of_a_later_clock",
     "waits_for_a_statement_that_hangs",
 )
-"""Faults of engines that no simulated day shows together with other faults."""
+"""Faults of engines that a simulated day shows only if the engine has no other fault."""
 
 
 def of_stores(*names: str) -> tuple[str, ...]:
     """
-    Return tests of the store suite, on the main form of each store.
+    Return the names of tests of the store suite, for the main form of each store.
     """
     return tuple(f"{store}::{name}" for store in STORES for name in names)
 
@@ -194,7 +196,11 @@ ALWAYS: dict[str, tuple[str, ...]] = {
         )
     ),
 }
-"""By clause of the promise, the tests that the quick set has at any cost. Each is the beginning of a test's name."""
+"""
+The tests that are always in the quick set, by the clause of the promise that they guard.
+
+Each text is the beginning of a test's name.
+"""
 
 
 MUTANTS = (
@@ -205,12 +211,12 @@ MUTANTS = (
     "timers/test_engine_machine.py::test_a_faulty_engine_is_found",
     "prove/test_protocol_model.py::test_each_known_fault_is_found",
 )
-"""Tests whose cases are faults that have to be found. A case may have several faults, joined by +."""
+"""Tests of which each case is a deliberate fault that has to be found. A case may have several faults, joined by +."""
 
 
 def names(rows: tuple[str, ...]) -> set[str]:
     """
-    Return the names from the project's root.
+    Return the names of tests with the folder `tests/` before them.
     """
     return {f"tests/{row}" for row in rows}
 
@@ -224,7 +230,9 @@ def always() -> tuple[str, ...]:
 
 def lasts(costs: dict[str, tuple[float, float]], dear: set[str]) -> list[str]:
     """
-    Return the cheapest test of each file whose tests are all *dear* (too costly), if this test is cheap enough to stay.
+    Return the test that stays quick in each file whose tests are all *dear* (too costly).
+
+    This is the cheapest test of the file, if it is cheap enough.
     """
     files: dict[str, list[str]] = defaultdict(list)
     for name in costs:
@@ -235,9 +243,10 @@ def lasts(costs: dict[str, tuple[float, float]], dear: set[str]) -> list[str]:
 
 def lines(costs: dict[str, tuple[float, float]], before: quick_set.QuickSet) -> list[str]:
     """
-    Return the lines of the list: the forms of stores and their smoke tests, and all other costly tests.
+    Return the lines of the list: the forms of stores, and all other costly tests.
 
-    If all cases of a test are costly, they have one line.
+    If all cases of a test are costly, they have one line. A line with `!` names a test that stays quick, such as a
+    smoke test of a form.
     """
     guarded = always()
     forms = set().union(*map(names, FORMS.values()))
@@ -267,7 +276,7 @@ def lines(costs: dict[str, tuple[float, float]], before: quick_set.QuickSet) -> 
 
 def list_mutants() -> None:
     """
-    Print for each fault which command finds it: `make test`, or only `make test-full`.
+    Print for each deliberate fault which command finds it: `make test`, or only `make test-full`.
     """
     files = sorted({f"tests/{row.partition('::')[0]}" for row in MUTANTS})
     command = [sys.executable, "-P", "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *files]
@@ -286,7 +295,7 @@ def main() -> None:
     """
     Read the logs and write the list.
 
-    Print how much CPU is left in the quick set.
+    Print how many tests are quick, and how much time they take.
     """
     if sys.argv[1:] == ["--mutants"]:
         list_mutants()

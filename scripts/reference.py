@@ -27,7 +27,7 @@ def sentence(thing: object, constant: str = "") -> str:
     """
     Return the first line of a docstring, in a form for a cell of a table.
 
-    For a *constant*, return its documentation or its value.
+    For a *constant*, return the first line of its documentation. For a value without a docstring, return the value.
     """
     if constant:
         return constant.strip().partition("\n")[0].replace("|", "\\|")
@@ -51,7 +51,7 @@ def stub() -> dict[str, dict[str, ast.FunctionDef]]:
 
 def signature(owner: type, name: str, method: object) -> str:
     """
-    Return the arguments and the result of a method, with types and defaults.
+    Return the name, the arguments and the result of a method, with types and defaults.
     """
     node = stub().get(owner.__name__, {}).get(name)
     if node is None:

@@ -1,12 +1,15 @@
 """
-Follow the steps of the Containerfile with debootstrap and chroot, without a container engine, and try the result.
+Carry out the steps of the Containerfile with debootstrap and chroot, without a container engine, and test the result.
 
     sudo python -P scripts/rootfs.py build/rootfs
 
-Debian's image is a debootstrap of the same suite, from the mirror that this machine's apt uses. The image with Rust is
-the same with this machine's compiler copied in. The other steps are read from the Containerfile. At the end a container
-is run once. It refuses to start without a token, runs as the user of the file, imports every extra, answers its health
-check, sets a job, and ends by SIGTERM with exit code 0.
+In place of Debian's image, debootstrap makes the same Debian version from the mirror that this machine's apt uses. In
+place of the image with Rust, this machine's compiler is copied into it. The other steps are read from the
+Containerfile.
+
+At the end the service is run once as a container would run it. It must refuse to start without a token, run as the user
+that the Containerfile names, import every extra, answer its health check, set a job, and end after SIGTERM with exit
+code 0.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ EXTRAS = (
     "aiohttp",
     "cronsim",
 )
-TOKEN = "a-token-of-this-run-only"  # noqa: S105 - opens nothing but the process that is started below
+TOKEN = "a-token-of-this-run-only"  # noqa: S105 - only for the service that this script starts
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 """This machine's certificates, by which it trusts its package registries."""
 START_MAX_S = 60.0
@@ -44,7 +47,7 @@ START_MAX_S = 60.0
 @dataclass
 class Stage:
     """
-    One stage of the file, with its folder and the settings that its instructions have made.
+    One stage of the Containerfile, with its folder and the settings of all instructions that were already carried out.
     """
 
     folder: Path
@@ -70,9 +73,7 @@ class Stage:
 
 def instructions() -> list[tuple[str, str]]:
     """
-    Return the Containerfile's instructions in order.
-
-    Continued lines are joined.
+    Return the Containerfile's instructions in order; an instruction of several lines is one text.
     """
     text = re.sub(r"\\\n", " ", CONTAINERFILE.read_text("utf-8"))
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
@@ -81,16 +82,14 @@ def instructions() -> list[tuple[str, str]]:
 
 def run(command: list[str], **options: object) -> None:
     """
-    Run a command.
-
-    If its exit code is not 0, end with this code.
+    Run a command, and raise an error if its exit code is not 0.
     """
     subprocess.run(command, check=True, **options)  # type: ignore[call-overload]
 
 
 def mirror() -> str:
     """
-    Return the mirror of Debian that apt uses here.
+    Return the address of the Debian mirror that this machine's apt uses.
     """
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI)"]
     answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -110,7 +109,7 @@ def base(folder: Path, suite: str) -> None:
 
 def end(folder: Path) -> None:
     """
-    Unmount everything that a stage has mounted.
+    Unmount everything that is mounted for a stage in *folder*.
     """
     if (folder / "proc" / "self").exists():
         run(["umount", str(folder / "proc")])
@@ -118,7 +117,7 @@ def end(folder: Path) -> None:
 
 def begin(work: Path, image: str, name: str) -> Stage:
     """
-    Begin a stage, from a substitute of its image.
+    Begin a stage with a substitute for its image: a copy of a minimal Debian.
     """
     suite = next(word for word in re.split(r"[:-]", image) if word in {"bookworm", "trixie", "forky"})
     base(work / "base", suite)
@@ -145,7 +144,7 @@ def begin(work: Path, image: str, name: str) -> Stage:
 
 def context() -> list[str]:
     """
-    Return the files that .dockerignore does not exclude from the builder.
+    Return the files of the repository that .dockerignore admits.
     """
     kept = [line[1:] for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line.startswith("!")]
     listing = subprocess.run(["git", "ls-files", *kept], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -154,7 +153,7 @@ def context() -> list[str]:
 
 def copy(stage: Stage, words: list[str], stages: dict[str, Stage]) -> None:
     """
-    Follow a COPY.
+    Carry out a COPY instruction.
     """
     *sources, target = [word for word in words if not word.startswith("--")]
     if words[0].startswith("--from="):
@@ -171,9 +170,7 @@ def copy(stage: Stage, words: list[str], stages: dict[str, Stage]) -> None:
 
 def build(work: Path) -> Stage:
     """
-    Follow all instructions.
-
-    Return the last stage.
+    Carry out all instructions of the Containerfile, and return the last stage.
     """
     stages: dict[str, Stage] = {}
     stage: Stage | None = None
@@ -203,7 +200,7 @@ def build(work: Path) -> Stage:
 
 def live(stage: Stage) -> None:
     """
-    Run a container from start to end, once.
+    Run the service of the last stage as a container would, test it, and stop it.
     """
     entry = json.loads(stage.settings["ENTRYPOINT"])
     refused = subprocess.run(stage.command(entry, user=stage.user), capture_output=True, text=True, check=False)
@@ -233,9 +230,9 @@ def live(stage: Stage) -> None:
 
 def main() -> int:
     """
-    Build the root file system in the given folder.
+    Build the root file system in the folder that the command line names, and test it.
 
-    Then run it.
+    Return 0, or 1 if a tool is missing.
     """
     for tool in ("debootstrap", "chroot", "rustc"):
         if shutil.which(tool) is None or os.getuid():

@@ -1,5 +1,5 @@
 """
-Try each part of an installed tickwheel without extras: timers, a loop, a cache, and jobs on disk.
+Try each part of an installed tickwheel that needs no extras: timers, a loop, a cache, and jobs on disk.
 
     python -P scripts/smoke.py
 """
@@ -31,7 +31,7 @@ def timers() -> None:
 
 async def loop() -> bool:
     """
-    Return True if a timeout ended a wait on the loop.
+    Return True if a timeout on tickwheel's loop ends a wait.
     """
     try:
         async with aio.timeout(0.001):

@@ -1,5 +1,5 @@
 """
-asyncio on a loop of tickwheel, compared with asyncio's own loop, uvloop and rloop.
+Compares asyncio on tickwheel's loop with asyncio on its own loop, uvloop and rloop.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ BARS = (
 
 def cases(*, quick: bool) -> list[Case]:
     """
-    Return the cases: every work with every number of timers on every installed loop.
+    Return the cases: every workload with every number of timers on every installed loop.
     """
     here = [name for name in LOOPS if is_here(name)]
     chunks = {"chunks": 100 if quick else 300}
@@ -66,7 +66,7 @@ def cases(*, quick: bool) -> list[Case]:
 
 def contender_of(subject: str) -> LoopContender:
     """
-    Return the loop of a subject.
+    Return a contender with a new loop of the kind that *subject* names.
     """
     if subject == "tickwheel":
         return LoopContender(import_module("tickwheel.aio").EventLoop)

@@ -16,7 +16,7 @@ MESSAGE = b"x" * 64
 
 def allow_files(connections: int) -> None:
     """
-    Raise the limit of open files as far as necessary.
+    Raise the limit of open files so that it allows this number of connections.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < connections + 100:
@@ -27,7 +27,8 @@ def ask(port: int, connections: int, requests: int) -> None:
     """
     Run the client.
 
-    It connects, warms up with a request on each connection, and sends requests until *requests* are answered.
+    It connects, and warms up with one request on each connection. Then it sends requests until *requests* answers have
+    arrived.
     """
     allow_files(connections)
     poll = select.epoll()
@@ -45,7 +46,7 @@ def ask(port: int, connections: int, requests: int) -> None:
 
 def answer_all(poll: select.epoll, sockets: dict[int, socket.socket], under_way: int, requests: int) -> None:
     """
-    Send a request on every connection, and another one after each answer, until *requests* answers have arrived.
+    Send a request on every connection, and the next one after each answer, until *requests* answers have arrived.
     """
     for peer in sockets.values():
         peer.send(MESSAGE)

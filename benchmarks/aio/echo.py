@@ -58,7 +58,7 @@ class Echo(asyncio.Protocol):
 
 def run(loop: asyncio.AbstractEventLoop, connections: int, requests: int, found: list[Measure]) -> None:
     """
-    Serve in this process until the client has all its answers.
+    Serve in this process until the client has received all its answers.
     """
     allow_files(connections)
     rate, cpu = loop.run_until_complete(serve(loop, connections, requests))

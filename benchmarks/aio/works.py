@@ -1,7 +1,7 @@
 """
-The works that only loops have.
+The workloads that only event loops have.
 
-They are a batch of timers due at once, and timeouts in which nothing happens.
+These are a batch of timers that are due at once, and timeouts that do not expire.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ CONDITIONS = {
 
 def due_batch(contender: LoopContender, pending: int, chunks: int, found: list[Measure]) -> Work:
     """
-    Let a batch of timers become due while the loop is held up.
+    Let a batch of timers become due while the loop is blocked.
 
-    Time the turns in which they are called.
+    Time the turns of the loop in which the timers are called.
     """
     yield None
     draw = random.Random(SEED)
@@ -69,7 +69,7 @@ def due_batch(contender: LoopContender, pending: int, chunks: int, found: list[M
 
 async def timeouts(subject: str, chunks: int, found: list[Measure]) -> None:
     """
-    Measure the time for entering and leaving timeouts.
+    Measure the time to enter and leave a timeout that does not expire.
     """
     gc.collect()
     gc.disable()

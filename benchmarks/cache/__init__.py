@@ -22,9 +22,9 @@ SIZES = (1_000, 1_000_000)
 MILLION = 1_000_000
 SEED = 20_260_101
 LOOKUPS = 200_000
-"""Number of operations in one round; each key is equally likely."""
+"""Number of operations in one round. Each operation uses a random key."""
 ROUNDS = 5
-"""Number of rounds. The best one counts, because other processes only add to the time."""
+"""Number of rounds. The fastest one counts, because other processes can only make a round slower."""
 CONDITIONS = {
     "get": (
         "look up a key that is there, drawn at random; the cache is full, the keys are strings that have their hash, "
@@ -53,7 +53,7 @@ BARS = (
 
 def cases(*, quick: bool) -> list[Case]:
     """
-    Return the cases: every work with every size for every installed subject.
+    Return the cases: every workload with every size for every installed subject.
 
     A quick run leaves out theine and cachetools at a million entries.
     """
@@ -82,9 +82,7 @@ def measure(work: str, subject: str, pending: int) -> list[Measure]:
 
 def operations(subject: str, keys: list[str]) -> list[Measure]:
     """
-    Fill a cache and measure its size.
-
-    Then time lookups and sets.
+    Measure the size of a full cache, and then the time of lookups and writes.
     """
     draw = random.Random(SEED)
     cache = contenders.make(subject, len(keys))
@@ -108,10 +106,10 @@ def operations(subject: str, keys: list[str]) -> list[Measure]:
 
 def expire(subject: str, keys: list[str]) -> Measure:
     """
-    Let the lifetimes of all entries end. Then remove the entries in one call.
+    Let all entries expire, and time the one call that removes them.
 
-    The lifetime is longer than the fill, so that no entry expires before that call. Our cache is lazy here, because its
-    thread would remove entries before the call.
+    The lifetime is longer than the time to fill the cache, so that no entry expires earlier. Tickwheel's cache runs
+    without its thread here, because the thread would remove the entries before the call.
     """
     life_s = 0.2 + 5e-6 * len(keys)
     if subject == "tickwheel":
@@ -137,7 +135,7 @@ def fill_with(cache: Any, keys: list[str]) -> None:
 
 def fill_for(cache: Any, keys: list[str], ttl: float) -> None:
     """
-    Set every key to itself, with the given lifetime.
+    Store each key as its own value, with the given lifetime.
     """
     for key in keys:
         cache.set(key, key, ttl=ttl)
@@ -145,7 +143,7 @@ def fill_for(cache: Any, keys: list[str], ttl: float) -> None:
 
 def timed(work: Callable[[], object]) -> int:
     """
-    Return the nanoseconds of CPU that the call takes, in all threads together.
+    Return the CPU nanoseconds that *work* takes, in all threads together.
     """
     before = time.process_time_ns()
     work()

@@ -1,7 +1,7 @@
 """
-The contenders.
+The caches that are compared.
 
-They are caches with a maximum number of entries that live for an hour, made as their users make them.
+Each has a maximum number of entries that live for an hour, and is made as its users would make it.
 """
 
 from __future__ import annotations
@@ -45,9 +45,7 @@ class DictCache(dict[Any, Any]):
 
 class TheineCache:
     """
-    A cache of theine.
-
-    theine has methods in place of item access.
+    A cache of theine, which has methods in place of item access.
     """
 
     def __init__(self, size: int, life_s: float) -> None:

@@ -111,11 +111,13 @@ NO_SLOWER = {
     kinds.SERIES: 12.9,
 }
 """
-Costs of kinds of jobs in cycles by bare SQL before batches became columns, and a twentieth more.
+Maximum cost of each kind of job, in multiples of a cycle by bare SQL. Each is 5 % above an earlier measurement.
 """
 BARS = (
     Bar(CYCLE, clock="wall", at_least=100_000),
-    Bar(CYCLE, clock="wall", against="bare-sql", inverse=True),  # by the clock a wait flatters: see `shares`
+    Bar(
+        CYCLE, clock="wall", against="bare-sql", inverse=True
+    ),  # by wall time, which includes waits; `shares` compares CPU time
     Bar(CYCLE, subject="tickwheel-postgres", clock="wall", at_least=70_000),
     Bar(shares.DUE, at_least=0.6),
     Bar(shares.SPREAD, at_least=0.55),
@@ -182,7 +184,7 @@ BARS = (
     Bar("disk per pending job", clock="", at_most=240),
     Bar(far.SINGLES, clock="wall", at_least=0.8),
     Bar(far.RESTART, clock="wall", at_most=1),
-    Bar(far.MEMORY, clock="", at_most=143),  # MiB: 150 MB
+    Bar(far.MEMORY, clock="", at_most=143),  # in MiB; this is 150 MB
     *(
         Bar(far.SETS, subject=subject, pending=MILLION, at_most=12_000)
         for subject in ("tickwheel", "tickwheel-postgres")
@@ -196,7 +198,7 @@ BARS = (
         against="tickwheel-postgres",
         against_work=far_cycle.NEAR_CYCLE,
         inverse=True,
-        at_least=0.77,  # that is at most 30 % slower
+        at_least=0.77,  # so the far cycle is at most 30 % slower
     ),
 )
 

@@ -1,5 +1,5 @@
 """
-Bulk calls on PostgreSQL: the processor time of client and server, and the statements, beside bare statements.
+Bulk calls on PostgreSQL compared with bare SQL: processor time of client and server, and number of statements.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _CALLS: Final = "SELECT sum(calls) FROM pg_stat_statements WHERE query NOT LIKE 
 
 class _Meter:
     """
-    The processor time of this process and of a server, and the server's count of statements.
+    Measures the processor time of this process and of a server, and the number of statements that the server ran.
     """
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
@@ -56,7 +56,7 @@ class _Meter:
     @contextmanager
     def of(self, work: str, jobs: int) -> Iterator[None]:
         """
-        Measure *work* on that number of *jobs*, which is done in the context.
+        Measure *work*, which the body of the `with` statement does for this number of *jobs*.
         """
         gc.collect()
         calls, server, client = self._calls(), server_cpu_s(self._server), time.process_time_ns()
@@ -76,9 +76,10 @@ class _Meter:
 
 def measure(pending: int, keys: list[str]) -> list[Measure]:
     """
-    Run cycles and far sets of *keys* by the scheduler and by bare statements, in turns on one server.
+    Set and fire jobs with *keys*, and set far jobs, by the scheduler and by bare statements in turns.
 
-    The bare statements insert, update and delete a thousand rows each, in a table like the store's.
+    Both use the same server. The bare statements insert, update and delete a thousand rows each, in a table like the
+    store's.
     """
     with postgres(_COUNTED) as url:
         network.fill(url, pending)

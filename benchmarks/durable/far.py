@@ -1,7 +1,7 @@
 """
-Jobs far ahead in random order.
+Jobs with random keys that are due at random times far ahead.
 
-The bytes that sets, moves and cancels of random keys at random due times write and read.
+Measures the time to set, move and cancel such jobs, and the bytes that are written and read.
 """
 
 from __future__ import annotations
@@ -58,19 +58,17 @@ MEMORY: Final = "far memory then"
 
 LOT: Final = 20_000
 _SINGLE: Final = 100
-"""Number of single sets into each of two files, which take turns."""
+"""Number of jobs that are set one by one into one file, before it is the other file's turn."""
 SPAN_MS: Final = 30 * 86_400_000
 _SOON_MS: Final = 18_000_000
-"""No job is due in the first hours, because such jobs would not be far, and their firings would be measured, too."""
+"""Minimum delay of a job, in ms. A job that is due earlier would not be far, and its firing would be measured, too."""
 
 _FILL_CACHE_KIB: Final = 2_097_152
 
 
 def instants(seed: int, count: int) -> list[int]:
     """
-    Return *count* random instants in the next 30 days.
-
-    None of them is soon.
+    Return *count* random instants in the next 30 days, but not in the next hours.
     """
     draw = random.Random(seed)
     now = time.time_ns() // 1_000_000
@@ -79,16 +77,14 @@ def instants(seed: int, count: int) -> list[int]:
 
 def chosen(pending: int, count: int) -> list[int]:
     """
-    Return the numbers of the pending jobs to move, and of those to cancel.
-
-    Both are in random order and have at most *count* numbers.
+    Return the numbers of random pending jobs: at most *count* to move, and then as many to cancel.
     """
     return random.Random(SEED + 6).sample(range(1, pending + 1), 2 * min(count, pending // 2))
 
 
 def fill(path: Path, pending: int, numbers: Sequence[int] = ()) -> list[Job]:
     """
-    Make the file with *pending* jobs, in pages as random sets leave them. Remove the file from the page cache.
+    Make the file with *pending* jobs, set in random order. Then remove the file from the page cache.
 
     Return the jobs with *numbers*, in the order of *numbers*.
     """
@@ -155,9 +151,7 @@ def on_file(path: Path, subject: str, pending: int, keys: list[str]) -> list[Mea
 
 def on_server(url: str, pending: int, keys: list[str]) -> list[Measure]:
     """
-    Measure the server at *url*.
-
-    It has *pending* jobs, which are spread over the same days.
+    Measure the server at *url*, with *pending* jobs that are due in the next 30 days.
     """
     network.fill(url, pending, first=time.time_ns() // 1_000_000 + _SOON_MS, span=SPAN_MS - _SOON_MS)
     packed(url)
@@ -168,9 +162,7 @@ def on_server(url: str, pending: int, keys: list[str]) -> list[Measure]:
 
 def packed(url: str) -> None:
     """
-    Rewrite the table of jobs with full pages.
-
-    Then rewrite its log.
+    Rewrite the table of jobs with full pages, and make a checkpoint.
     """
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("VACUUM (FULL, ANALYZE) tickwheel_job")
@@ -188,7 +180,9 @@ def _singles(url: str, empty: str, keys: list[str]) -> Measure:
     with Scheduler(url) as full, Scheduler(empty) as other:
         for scheduler in (full, other):
             scheduler.handler("nothing")(do_nothing)
-            scheduler.set("first", delay="7d", handler="nothing")  # reads the filters, as a renewal would
+            scheduler.set(
+                "first", delay="7d", handler="nothing"
+            )  # loads the key filters, so that the measured sets need not
         for part in batched(list(zip(keys, seconds, strict=True))[: 20 * _SINGLE], _SINGLE):
             for scheduler, name in ((full, url), (other, empty)):
                 begin = time.perf_counter()
@@ -209,7 +203,7 @@ def _far_row(job: Job) -> tuple[object, ...]:
 
 def _by_scheduler(meter: Meter, url: str, keys: list[str], there: list[str]) -> None:
     """
-    Set jobs with *keys* in batches. Then set half of the jobs in *there* to other due times, and cancel the other half.
+    Set jobs with *keys* in batches. Then move half of the jobs with the keys in *there*, and cancel the other half.
     """
     half = len(there) // 2
     with Scheduler(url) as scheduler:
@@ -230,7 +224,7 @@ def _by_scheduler(meter: Meter, url: str, keys: list[str], there: list[str]) -> 
 
 def _cascade(meter: Meter, path: Path) -> None:
     """
-    Let an owner sort the slots of the next two days, as if two days had passed.
+    Let an owner move the far jobs of the next two days into the table of near jobs, as if two days had passed.
     """
     clock = ManualClock(wall=time.time() + 2 * DAY_MS / 1000)
     until = clock.wall_ns() // 1_000_000 + NEAR_MS
@@ -249,8 +243,8 @@ def _bare(meter: Meter, path: Path, keys: list[str], there: list[Job]) -> None:
     """
     Do the same as `_by_scheduler` with only the store's statements, a thousand jobs in each transaction.
 
-    A single thread has all jobs in lists and knows the job of each key. It looks up the keys as the store does, but
-    ignores the result. SQLite moves the log into the file in the commit that takes the log past its limit.
+    A single thread has all jobs in lists and already knows the job of each key. It looks up the keys as the store does,
+    but ignores the result. SQLite moves the log into the file in the commit that makes the log exceed its limit.
     """
     now = time.time_ns() // 1_000_000
     half = len(there) // 2
@@ -285,9 +279,9 @@ def _bare(meter: Meter, path: Path, keys: list[str], there: list[Job]) -> None:
 
 def _in_order(meter: Meter, path: Path, pending: int, keys: list[str]) -> None:
     """
-    Do the same as `_by_scheduler` with a prototype that writes in order, a thousand jobs in each transaction.
+    Do the same as `_by_scheduler` with the prototype `OrderedWheel`, a thousand jobs in each transaction.
 
-    Then bring one day near.
+    Then sort the far jobs of one day into the table of near jobs.
     """
     draw = random.Random(SEED + 1)
     now = time.time_ns() // 1_000_000

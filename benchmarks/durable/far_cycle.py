@@ -1,7 +1,7 @@
 """
-Far jobs from their set to their acknowledgement.
+The rate at which far jobs are set, fired and settled.
 
-They are compared with jobs that are due at once.
+It is compared with the rate of jobs that are due at once.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ NEAR_CYCLE: Final = "near set+fire+settle"
 
 def cycles(url: str, pending: int, keys: list[str]) -> list[Measure]:
     """
-    Set far jobs among *pending* jobs, and fire as many overdue jobs. Then do the same with jobs that are due now.
+    Measure the rate of setting and firing far jobs, and then of jobs that are due now.
 
-    As many pending jobs as there are *keys* came due while no process ran. They are fired in place of the new jobs,
-    which are due in days.
+    The new far jobs are due in days, so they cannot be fired in this run. As many older jobs, which came due while no
+    process ran, are fired in their place. The store has *pending* jobs at the start.
     """
     late = SPAN_MS * len(keys) // pending
     network.fill(url, pending, first=time.time_ns() // 1_000_000 - late, span=SPAN_MS)
@@ -40,9 +40,9 @@ def cycles(url: str, pending: int, keys: list[str]) -> list[Measure]:
 
 def _cycle(url: str, keys: list[str], seconds: list[float]) -> float:
     """
-    Set all jobs while no process fires. Then fire due jobs until they are settled.
+    Set jobs with *keys* while no process fires. Then start an owner, and fire the due jobs until they are settled.
 
-    Return both rates, in jobs per second.
+    Return the rate of both steps together, in jobs per second.
     """
     begin = time.perf_counter()
     client = Scheduler(url)  # the client is not started, so it fires nothing

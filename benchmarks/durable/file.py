@@ -1,5 +1,5 @@
 """
-Jobs that are set, fired and settled on SQLite: by the scheduler, and by a bare loop of the same SQL.
+Rates at which jobs are set, fired and settled on SQLite: by the scheduler, and by a bare loop of the same SQL.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ YEAR_MS = 31_536_000_000
 
 def drawn(count: int) -> list[str]:
     """
-    Return *count* random keys.
-
-    The keys are the same each time.
+    Return *count* random keys, which are the same in every run.
     """
     draw = random.Random(SEED)
     return [f"{draw.getrandbits(64):016x}" for _ in range(count)]
@@ -73,9 +71,7 @@ def fill(path: Path, pending: int) -> None:
 
 class connected:  # noqa: N801 - a context manager, used as a verb
     """
-    A connection as the store opens it.
-
-    It is closed at the end of the block.
+    Opens a connection as the store does, and closes it at the end of the block.
     """
 
     def __init__(self, path: Path) -> None:
@@ -102,14 +98,14 @@ def bare(path: Path, keys: list[str], size: int, ahead: Sequence[int] = ()) -> N
     Set, claim and settle the jobs, *size* in each transaction, with only the statements of the store.
 
     A single thread has all jobs in a list, and knows that they are new, due and adjacent. It checks no request, encodes
-    and decodes no payload, calls no handler, notifies no caller, and guards against nothing that could go wrong.
+    and decodes no payload, calls no handler, notifies no caller, and handles no errors.
 
     Args:
         path: The file, which no other process changes.
         keys: The keys of the jobs.
         size: Number of jobs in a transaction.
-        ahead: Milliseconds from now to the due time of each job. The jobs are claimed and settled in the order of their
-            due times, job by job, once all are set. Without it all jobs are due now.
+        ahead: Milliseconds from now to the due time of each job. After all jobs are set, they are claimed and settled
+            job by job in the order of their due times. If this is empty, all jobs are due now.
     """
     with connected(path) as connection:
         loop = _BareLoop(connection)
@@ -127,7 +123,7 @@ def bare(path: Path, keys: list[str], size: int, ahead: Sequence[int] = ()) -> N
 
 class _BareLoop:
     """
-    The statements of the store for jobs that the caller knows to be new.
+    Runs the statements of the store for jobs that are known to be new.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -192,7 +188,7 @@ class _BareLoop:
 
 def scheduled(url: str, keys: list[str], set_all: Callable[[Scheduler, list[str]], None]) -> float:
     """
-    Run the jobs with the scheduler until all are settled.
+    Set the jobs with *set_all*, and run them with the scheduler until all are settled.
 
     Return the duration in seconds.
     """
@@ -233,7 +229,7 @@ def in_bulk(scheduler: Scheduler, keys: list[str]) -> None:
 
 def by_callers(scheduler: Scheduler, keys: list[str]) -> None:
     """
-    Set all jobs from many threads, one in each call.
+    Set each job by a separate call, from many threads.
     """
     with ThreadPoolExecutor(CALLERS) as pool:
         for _ in pool.map(lambda key: scheduler.set(key, delay=0.0, payload=PAYLOAD, handler="nothing"), keys):

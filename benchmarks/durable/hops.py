@@ -1,7 +1,5 @@
 """
-The path of one job in counts.
-
-These are the Python functions that run from the job's set until it is settled, and their files.
+Counts the Python functions that one job runs through, from its set until it is settled, and their files.
 """
 
 from __future__ import annotations
@@ -24,17 +22,17 @@ WORK: Final = "one job: calls"
 FILES: Final = "one job: files"
 _AHEAD_S: Final = 0.3
 _QUIET_S: Final = 0.8
-"""Seconds without a job, so that the job under measurement meets threads that rest."""
+"""Seconds without a job before the measured one, so that all threads of the scheduler are asleep when it is set."""
 _ROOT: Final = str(Path(tickwheel.__file__).parent)
 _INLINE: Final = ("<genexpr>", "<lambda>", "<listcomp>", "<dictcomp>", "<setcomp>")
-"""Functions within an expression. Newer versions of Python run some of them without a call."""
+"""Names of functions within an expression. They are not counted, because some versions of Python inline them."""
 
 
 def path_of_a_job(url: str) -> list[Measure]:
     """
     Set one job with a delay and let it fire.
 
-    Count the calls of tickwheel's functions in all threads.
+    Count the calls of tickwheel's functions in all threads, and the files of these functions.
     """
     calls: Counter[str] = Counter()
     ended = threading.Event()
@@ -45,7 +43,7 @@ def path_of_a_job(url: str) -> list[Measure]:
         if is_counting and event == "call" and code.co_filename.startswith(_ROOT) and code.co_name not in _INLINE:
             calls[code.co_filename] += 1
 
-    threading.setprofile(note)  # for the threads of the scheduler
+    threading.setprofile(note)  # for the threads that the scheduler starts
     try:
         with Scheduler(url) as scheduler:
             scheduler.handler("nothing")(lambda _: ended.set())
@@ -57,7 +55,7 @@ def path_of_a_job(url: str) -> list[Measure]:
                 scheduler.set(f"{turn}", delay=_AHEAD_S, handler="nothing")
                 sys.setprofile(None)
                 ended.wait()
-                time.sleep(_AHEAD_S)  # until it is settled
+                time.sleep(_AHEAD_S)  # long enough for the job to be settled
                 is_counting = False
     finally:
         threading.setprofile(None)

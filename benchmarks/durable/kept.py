@@ -23,9 +23,9 @@ ROUNDS: Final = 16
 
 def costs(url: str, keys: list[str]) -> list[Measure]:
     """
-    Set, fire and settle *keys* in rounds. The rounds record the default history, none, and all, in turns.
+    Set, fire and settle *keys* with the history off, with its default, and with everything recorded, in turns.
 
-    The result for each kind is the lower quartile of its rounds, because other processes only add to the time.
+    The result for each setting is the lower quartile of its rounds, because other processes can only add to the time.
     """
     kinds = ["none", "default", "all"]
     found: dict[str, list[float]] = {kind: [] for kind in kinds}
@@ -40,7 +40,7 @@ def costs(url: str, keys: list[str]) -> list[Measure]:
 
 def _round(url: str, kind: str, keys: list[str]) -> float:
     """
-    Return the processor time that this process takes for one job, in ns.
+    Return the processor time that one round takes for each job, in ns.
     """
     options = SchedulerOptions(history=HistoryOptions(keep=kind))
     with Scheduler(url, options=options) as scheduler:

@@ -1,7 +1,7 @@
 """
-The cost of a job by its kind.
+The cost of each kind of job.
 
-A job may be plain, have a column, a condition, a hook or a span, be set in bulk, or recur.
+A job may be plain, have a retry policy, have a condition, run with a hook or with tracing, be set in bulk, or recur.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class _Kind(NamedTuple):
     A kind of job, which is set, fired and settled.
 
     Attributes:
-        fields: Returns the fields of the job with a number.
-        options: Options of the scheduler.
+        fields: Takes the number of a job, and returns fields of the request that sets the job.
+        options: Returns options of the scheduler.
         has_hook: True if a hook gets all events.
         is_burst: True if one call sets all jobs.
     """
@@ -70,18 +70,18 @@ _CYCLES: Final = {
 
 def in_bare(work: str) -> str:
     """
-    Return the name of the result of *work* in multiples of a cycle by bare SQL.
+    Return the name of the result that gives *work* in multiples of a cycle by bare SQL.
     """
     return f"{work}: in bare cycles"
 
 
 def costs(url: str, keys: list[str]) -> list[Measure]:
     """
-    Measure cycles of all kinds in turns, then bulk verbs on jobs an hour ahead, and then jobs that recur each second.
+    Measure all kinds of jobs in turns. Then measure bulk calls on jobs an hour ahead, and jobs that recur each second.
 
-    Each result is the processor time of this process for one job. It is the lower quartile of the rounds, because other
-    processes only add to the time. On SQLite a cycle by bare SQL is part of each turn, and each result is also given in
-    multiples of such a cycle.
+    Each result is the processor time of this process for one job: the lower quartile of the rounds, because other
+    processes can only add to the time. On SQLite each round also measures bare SQL, and each result is also given in
+    multiples of it.
     """
     names = count()
     found: dict[str, list[float]] = {}
@@ -124,9 +124,9 @@ def _cycle(url: str, kind: _Kind, keys: list[str]) -> float:
 
 def _verbs(scheduler: Scheduler, keys: list[str]) -> Iterator[tuple[str, float]]:
     """
-    Yield bulk verbs and their costs.
+    Yield the name and the cost of each bulk call.
 
-    They are sets, sets where four of five keys already have a job, moves, and cancels.
+    The calls set new jobs, set jobs of which four in five replace one with the same key, move jobs, and cancel jobs.
     """
     known = [key if number % 5 else f"{key}/new" for number, key in enumerate(keys)]
 
@@ -156,7 +156,7 @@ def _verbs(scheduler: Scheduler, keys: list[str]) -> Iterator[tuple[str, float]]
 
 def _series(url: str, keys: list[str]) -> float:
     """
-    Let a job for each key recur each second.
+    Set a job that recurs each second for each key.
 
     Return the cost of a run, including the wait for the next second.
     """
@@ -164,7 +164,7 @@ def _series(url: str, keys: list[str]) -> float:
         scheduler.handler("nothing")(do_nothing)
         for part in batched(keys, BATCH):
             scheduler.set_many([SetRequest(f"series/{key}", every=1, handler="nothing") for key in part])
-        time.sleep(_LATER_S)  # the first runs are late, and so do not count
+        time.sleep(_LATER_S)  # the first runs are late, and are not counted
         before: int = scheduler.stats()["succeeded"]
         begin = time.process_time_ns()
         time.sleep(_SERIES_S)
@@ -178,9 +178,7 @@ def _series(url: str, keys: list[str]) -> float:
 @contextmanager
 def _metered(jobs: int) -> Iterator[list[float]]:
     """
-    Yield a list.
-
-    At the end it gets the processor time of this process for each of *jobs*, in ns.
+    Yield an empty list. At the end of the block, add to it the CPU time of this process for each of *jobs*, in ns.
     """
     found: list[float] = []
     gc.collect()

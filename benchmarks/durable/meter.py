@@ -26,7 +26,7 @@ class Meter:
 
     def __init__(self, pending: int, path: Path | None = None, url: str = "") -> None:
         """
-        Count for the file at *path*, or for the log of the server at *url*.
+        Prepare to measure the file at *path*, or the write-ahead log of the server at *url*.
         """
         self._pending, self._path, self._url = pending, path, url
         self.found: list[Measure] = []
@@ -34,9 +34,9 @@ class Meter:
     @contextmanager
     def of(self, work: str, count: int) -> Iterator[None]:
         """
-        Measure *work*, which is done *count* times in the context.
+        Measure the body of the `with` statement, which does *work* *count* times.
 
-        After both times are taken, only written bytes are counted.
+        The bytes include the move of the log into the file after the body, and the times do not.
         """
         before, begin, used = self._counters(), time.perf_counter(), time.process_time_ns()
         yield
@@ -48,7 +48,7 @@ class Meter:
 
     def weigh(self, more: int) -> None:
         """
-        Measure the size of the file for each of its jobs and of *more* jobs.
+        Measure the size of the file for each job, after *more* jobs were added.
 
         The files of a server are not measured.
         """
@@ -58,9 +58,9 @@ class Meter:
 
     def _move_log(self) -> None:
         """
-        Move the log into the file.
+        Move SQLite's write-ahead log into the file.
 
-        This work has to be done at some time, so a measurement must include it.
+        The log has to be moved at some time, so the measured bytes must include this work.
         """
         if self._path is not None:
             with closing(sqlite3.connect(self._path)) as connection:

@@ -1,5 +1,5 @@
 """
-A PostgreSQL store with jobs in it.
+Fills a PostgreSQL store with jobs.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
 """
-A prototype of a store's layout that writes in order. The decision "the wheel on disk" has the results.
+A prototype of a store that writes in order. The page "the wheel on disk" in docs/decisions has the results.
 
-| what | where it is written |
+| what | how it is written |
 |---|---|
-| a far job | at the end of its day's rows, in the order of sets |
-| its key | into a small shelf; a full shelf becomes a sorted run, and eight runs of one size become one of the next |
-| a move | as a new row and a new key; the newest run wins, and a short record says that the old row is gone |
-| a cancel | as a key without a place, and such a record |
-| a day that comes near | sorted into the table of near jobs, at once |
+| a new far job | its row is added at the end of the rows of its day |
+| the key of the job | it is added to a small table, the shelf |
+| a full shelf | it becomes a sorted run; eight runs of the same size are merged into one larger run |
+| a move | a new row and a new key are added, and the old row is marked as gone; the newest run has the valid key |
+| a cancel | the key is added without a due time, and the row is marked as gone |
+| a day that comes near | its rows are sorted into the table of near jobs, in one step |
 
-The prototype keeps its runs, and a filter of their keys, in memory. One process writes. Nothing is listed, and nothing
-fires.
+The prototype keeps in memory which runs there are, and a filter of the keys in each. Only one process writes. Jobs
+cannot be listed, and do not fire.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ __all__ = ["DAY_MS", "OrderedWheel"]
 
 DAY_MS: Final = 86_400_000
 _SHELF_MAX: Final = 40_000
-"""Maximum number of keys on the shelf, some 500 pages, of which a commit of a thousand keys rewrites three quarters."""
+"""Maximum number of keys on the shelf, some 500 pages. A commit of a thousand keys rewrites most of these pages."""
 _MERGED: Final = 8
 _AT_ONCE: Final = 500
 _BITS_A_KEY: Final = 16
@@ -59,7 +60,7 @@ _APPEND: Final = """
 INSERT INTO far (day, generation, due_at, key, state, attempt, payload, target, handler, first_set_at)
 VALUES (?, ?, ?, ?, 0, 0, ?, ?, ?, ?)
 """
-# The newest generation wins; SQLite takes the other columns from the row that has the maximum.
+# The newest generation of a key wins. SQLite takes the other columns from the row with the maximum.
 _MERGE: Final = """
 INSERT INTO key SELECT ?, key, due_at, max(generation) FROM key WHERE run IN ({}) GROUP BY key ORDER BY key
 """
@@ -73,9 +74,9 @@ ORDER BY due_at, generation
 
 class _Filter:
     """
-    A filter of the keys in a run.
+    A Bloom filter of the keys in a sorted run.
 
-    It has sixteen bits for each key. A key sets one of them.
+    It has at least sixteen bits for each key. A key sets one of them.
     """
 
     def __init__(self, keys: Iterable[str], size: int) -> None:
@@ -90,7 +91,7 @@ class _Filter:
 
     def within(self, keys: Iterable[str]) -> list[str]:
         """
-        Return those *keys* that may be in the run.
+        Return the *keys* that may be in the run; all others are certainly not in it.
         """
         bits, mask = self._bits, self._mask
         places = ((key, zlib.crc32(key.encode()) & mask) for key in keys)
@@ -107,9 +108,9 @@ class _Run:
 
 class OrderedWheel:
     """
-    Far jobs in a file.
+    The prototype's far jobs in a file.
 
-    The caller begins and commits, and may pass a different connection between commits.
+    The caller begins and commits each transaction, and may replace the connection between transactions.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -123,7 +124,7 @@ class OrderedWheel:
 
     def set(self, jobs: Sequence[Job]) -> None:
         """
-        Set *jobs*, whether or not their keys have jobs.
+        Set *jobs*. A job replaces the pending job with the same key, if there is one.
         """
         before = self._find([job.key for job in jobs])
         self.connection.executemany("INSERT INTO gone VALUES (?, ?)", sorted(before.values()))
@@ -134,7 +135,7 @@ class OrderedWheel:
         """
         Cancel the jobs of *keys*.
 
-        *generation* is a new generation.
+        *generation* must be larger than the generation of each job in the file.
         """
         before = self._find(keys)
         self.connection.executemany("INSERT INTO gone VALUES (?, ?)", sorted(before.values()))
@@ -150,7 +151,7 @@ class OrderedWheel:
 
     def count_of(self, day: int) -> int:
         """
-        Return the number of far jobs of *day*, counted row by row.
+        Count the far jobs of *day* row by row, and return their number.
         """
         counts = "SELECT (SELECT count(*) FROM far WHERE day = ?) - (SELECT count(*) FROM gone WHERE day = ?)"
         return int(self.connection.execute(counts, (day, day)).fetchone()[0])

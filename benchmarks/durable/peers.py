@@ -1,5 +1,5 @@
 """
-The same work with other schedulers.
+The same workload with other schedulers.
 
 Jobs that are due now are set, run and removed, with the bulk calls of each scheduler.
 """
@@ -26,7 +26,7 @@ _PATIENCE_S: Final = 300
 
 def is_here(peer: str) -> bool:
     """
-    Return True if everything that *peer* needs is installed.
+    Return True if the library of *peer*, and everything that it needs, is installed.
     """
     needs = {"apscheduler": ("apscheduler", "sqlalchemy")}.get(peer, (peer,))
     return all(find_spec(module) for module in needs)
@@ -34,7 +34,7 @@ def is_here(peer: str) -> bool:
 
 class _Counter:
     """
-    Counts runs, and reports when all have ended.
+    Counts the runs of jobs, so that a caller can wait for the last one.
     """
 
     def __init__(self) -> None:
@@ -72,16 +72,14 @@ _RUNS: Final = _Counter()
 
 def count_one(*_arguments: Any) -> None:
     """
-    Count a run.
-
-    This is the function of the jobs.
+    Count a run; each job calls this function.
     """
     _RUNS.run()
 
 
 def _apscheduler(keys: list[str]) -> float:
     from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore  # type: ignore[import-untyped]  # noqa: PLC0415 - one peer a process
-    from apscheduler.schedulers.background import BackgroundScheduler  # type: ignore[import-untyped]  # noqa: PLC0415 each peer is imported where it runs
+    from apscheduler.schedulers.background import BackgroundScheduler  # type: ignore[import-untyped]  # noqa: PLC0415 - one peer a process
 
     logging.getLogger("apscheduler").setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=Path.cwd()) as folder:
@@ -155,4 +153,4 @@ PEERS: Final[dict[str, Callable[[list[str]], float]]] = {
     "huey": _huey,
     "procrastinate": _procrastinate,
 }
-"""By name, a function that takes the keys and returns the seconds."""
+"""Maps the name of each scheduler to a function that runs jobs with the given keys and returns the seconds."""

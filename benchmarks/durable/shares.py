@@ -1,5 +1,5 @@
 """
-The scheduler's share of processor time beside a bare loop of the same SQL, and the garbage collector's share of it.
+Compares the scheduler's processor time with a bare loop of the same SQL, and shows the garbage collector's part.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _SPREAD_MS: Final = 2_000
 
 def measure(path: Path, keys: list[str]) -> list[Measure]:
     """
-    Run cycles of *keys*, due at once and spread over two seconds, in turns with the bare loop on the same file.
+    Run jobs with *keys* in turns with the bare loop: due at once, and then spread over two seconds.
 
-    Each share is the median of the rounds, each of which compares two runs that follow each other.
+    Both use the same file. Each round compares two consecutive runs. Each result is the median of the rounds.
     """
     draw = random.Random(SEED)
     spread = [draw.randrange(_SPREAD_MS) for _ in keys]
@@ -57,7 +57,7 @@ def _cycle(url: str, keys: list[str], ahead: list[int]) -> tuple[float, float]:
     """
     Return the processor time of this process from the first set until all jobs are settled, in ns.
 
-    The second figure is the garbage collector's part of it.
+    The second figure is the garbage collector's part of this time.
     """
     requests = [
         SetRequest(key, delay=late / 1000, payload=PAYLOAD, handler="nothing")
@@ -71,7 +71,7 @@ def _cycle(url: str, keys: list[str], ahead: list[int]) -> tuple[float, float]:
             for part in batched(requests, BATCH):
                 scheduler.set_many(part)
             if ahead:
-                time.sleep(_SPREAD_MS / 1000)  # reading the counts would cost as much as some jobs
+                time.sleep(_SPREAD_MS / 1000)  # polling the counts would disturb the measurement
             wait_for(scheduler, len(keys))
             return time.process_time_ns() - begin, sum(spent)
 
@@ -87,7 +87,7 @@ def _collector() -> Iterator[list[int]]:
     def note(phase: str, _info: dict[str, int]) -> None:
         nonlocal begin
         if phase == "start":
-            begin = time.thread_time_ns()  # a collection runs in one thread, and no other one starts meanwhile
+            begin = time.thread_time_ns()  # a collection runs in one thread, and only one collection runs at a time
         else:
             spent.append(time.thread_time_ns() - begin)
 

@@ -1,7 +1,7 @@
 """
 The cost of one job at a time.
 
-These are single verbs of a caller that waits for each, and firings with pauses between them.
+Measures single calls of a caller that waits for each answer, and firings with pauses between them.
 """
 
 from __future__ import annotations
@@ -37,9 +37,8 @@ def costs(url: str, keys: list[str]) -> list[Measure]:
     """
     Set, move and cancel *keys* one by one, in turns with bare inserts.
 
-    Then fire some of the keys, with pauses between them.
-
-    The result for a verb is the lower quartile of the rounds, because other processes only add to the time.
+    Then fire some of the keys, with pauses between them. The result for each kind of call is the lower quartile of the
+    rounds, because other processes can only add to the time.
     """
     size = len(keys) // ROUNDS
     rounds = [keys[start : start + size] for start in range(0, size * ROUNDS, size)]
@@ -87,7 +86,7 @@ def _bare(url: str) -> Iterator[Callable[[str], object]]:
 
 def _round(call: Callable[[str], object], keys: list[str]) -> tuple[float, float]:
     """
-    Return the time of a call in ns: the CPU time of the process, and the time by the clock.
+    Return the CPU time of this process and the wall time for each call, in ns.
     """
     gc.collect()
     begin, at = time.process_time_ns(), time.perf_counter_ns()
@@ -98,9 +97,9 @@ def _round(call: Callable[[str], object], keys: list[str]) -> tuple[float, float
 
 def _sparse(scheduler: Scheduler, keys: list[str]) -> list[Measure]:
     """
-    Return the cost of each firing, including the waits between firings.
+    Return the CPU time and the number of commits for each firing.
 
-    Return also the number of commits.
+    The CPU time includes that of the pauses between firings.
     """
     first = time.time() + _AHEAD_S
     scheduler.set_many(

@@ -1,7 +1,8 @@
 """
-Jobs that wait.
+Jobs that wait for their due time.
 
-Measured are their lateness, the first firing after a restart, their size, and the cost of scanning for them.
+Measures how late they fire, the first firing after a restart, the memory for each job, and the time of a scan for due
+jobs.
 """
 
 from __future__ import annotations
@@ -27,9 +28,7 @@ _PATIENCE_S: Final = 120
 
 def lateness(url: str, keys: list[str]) -> list[Measure]:
     """
-    Fire a job in each millisecond.
-
-    Record the lateness of each call of the handler.
+    Fire a job in each millisecond, and measure how late the handler is called.
     """
     late: list[float] = []
 
@@ -53,9 +52,7 @@ def lateness(url: str, keys: list[str]) -> list[Measure]:
 
 def restart(url: str, pending: int) -> list[Measure]:
     """
-    Set a job while no process runs.
-
-    Measure the time until a new process fires it.
+    Set a job while no process runs, and measure the time until a new process fires it.
     """
     store = Scheduler(url)
     store.set("overdue", delay=0, handler="first")
@@ -75,7 +72,7 @@ def first_firing(url: str) -> None:
     """
     Run as the new process.
 
-    Print the time until the first firing, and the memory in bytes at the start and at that time.
+    Print the time until the first firing, the memory in bytes at the start, and the memory at that firing.
     """
     import threading  # noqa: PLC0415 - part of the child alone
 
@@ -94,9 +91,7 @@ def first_firing(url: str) -> None:
 
 def _look_up(url: str) -> float:
     """
-    Return the median time of a scan in ms.
-
-    The scan is for jobs that are due within the horizon but not overdue.
+    Return the median time in ms of a scan for jobs that are due within the horizon but not overdue.
     """
     store = open_store(url)
     until = store.now_ms() + 10_000

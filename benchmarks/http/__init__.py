@@ -1,7 +1,7 @@
 """
-Jobs set over HTTP, one by one and in bulk.
+The rate of jobs that are set over HTTP, one by one and in bulk.
 
-They are compared with a bare ASGI application that accepts the same bodies.
+It is compared with a bare ASGI application that accepts the same bodies.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def measure(work: str, subject: str, pending: int, *, count: int) -> list[Measur
 @contextmanager
 def serving(subject: str, path: Path) -> Iterator[tuple[int, int]]:
     """
-    Start a server on the file at *path*. Yield its port and process.
+    Start a server on the file at *path*. Yield its port and its process id.
 
     The server is stopped at the end.
     """

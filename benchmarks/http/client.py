@@ -2,8 +2,8 @@
 The client: `python -m benchmarks.http.client PORT KIND CONNECTIONS REQUESTS RATE`.
 
 It is one process with a selector and plain sockets, so that it takes less CPU than any server. It prints the duration
-in seconds. If there is a rate, it also prints the lateness of the answers, counted from the time when each request
-should have been sent.
+in seconds. If RATE is not 0, it also prints how late the answers are, counted from the time when each request was due
+to be sent.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class _Connection:
         """
         Read the available data. Return True if the answer is complete.
 
-        Raises: RuntimeError: If the answer is not a success.
+        Raises:
+            RuntimeError: If the answer is not a success.
         """
         self._answer += self.socket.recv(1 << 18)
         head, end, body = self._answer.partition(b"\r\n\r\n")
@@ -83,7 +84,7 @@ class _Load:
 
     def run(self, bodies: list[bytes], at: Callable[[int], float]) -> float:
         """
-        Send each of *bodies* at its time, or as soon as a connection is free.
+        Send each of *bodies* at the time that *at* returns for its number, or later, when a connection is free.
 
         Return the duration in seconds.
         """
@@ -110,7 +111,7 @@ def main(port: int, kind: str, connections: int, count: int, rate: float) -> Non
     """
     Warm up, send *count* requests, and print the results.
 
-    Send *rate* requests per second. If it is 0, send each when the last one is answered.
+    Send *rate* requests per second. If *rate* is 0, each connection sends its next request as soon as it has an answer.
     """
     source = _requests(kind)
     bodies = [next(source) for _ in range(count)]

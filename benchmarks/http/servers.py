@@ -1,5 +1,5 @@
 """
-The servers.
+The HTTP servers that are compared.
 
 `python -m benchmarks.http.servers NAME [FILE]` prints the port, and serves until it is stopped.
 """
@@ -53,7 +53,7 @@ async def _application(scope: Any, receive: Any, send: Any) -> None:
 
 def bare() -> None:
     """
-    Run an ASGI application that decodes the same bodies and answers them.
+    Run an ASGI application that decodes the same bodies, stores nothing, and answers.
     """
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)

@@ -1,7 +1,7 @@
 """
-The service's page in Chromium while many jobs are pending and many fire.
+Measures the service's page in Chromium while many jobs are pending and many fire.
 
-The lengths of the page's frames and tasks are measured.
+The figures are the lengths of the page's frames and tasks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PENDING = 200_000
 RATE = 500
 DAY_S = 86_400
 SOONEST_S = 900
-"""Seconds until the first waiting job is due; the case ends before that."""
+"""Seconds until the first waiting job is due; the case ends before that time."""
 BATCH = 1_000
 BLANK_S = 5
 """Seconds on an empty page, because a browser that has just started is busy with its own work."""
@@ -101,7 +101,7 @@ def measure(_work: str, _subject: str, pending: int, *, warm_s: int, watch_s: in
 
 def fill(path: Path, pending: int) -> None:
     """
-    Set the jobs that wait, and the jobs that fire.
+    Set jobs that wait, and jobs that fire during the measurement.
     """
     draw = random.Random(pending)
     waiting = [
@@ -138,7 +138,7 @@ def chromium(folder: str) -> Any:
 
 def watch(browser: Any, seconds: int) -> list[Measure]:
     """
-    Measure the page that is open.
+    Measure the page that *browser* has open.
     """
     fired, worked, begun = stats(browser)["fired"], work_ms(browser), time.monotonic()
     frames = sorted(browser.execute_async_script(FRAMES, 1000 * seconds))
@@ -161,7 +161,7 @@ def watch(browser: Any, seconds: int) -> list[Measure]:
 
 def work_ms(browser: Any) -> float:
     """
-    Return the CPU time in ms that the main thread has used for tasks.
+    Return the CPU time in ms that the page's main thread has used for tasks.
     """
     metrics = browser.execute_cdp_cmd("Performance.getMetrics", {})["metrics"]
     return 1000 * float(next(each["value"] for each in metrics if each["name"] == "TaskDuration"))
@@ -169,9 +169,7 @@ def work_ms(browser: Any) -> float:
 
 def stats(browser: Any) -> dict[str, Any]:
     """
-    Return the service's stats.
-
-    The page requests them.
+    Let the page request the service's stats, and return them.
     """
     found: dict[str, Any] = browser.execute_async_script(
         "fetch('/v1/stats').then((answer) => answer.json()).then(arguments[0])"

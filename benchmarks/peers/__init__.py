@@ -1,8 +1,8 @@
 """
-Timers of other languages compared with tickwheel's.
+Compares tickwheel's timers with timers of other languages.
 
-Each is in a small program in this folder, and all are pinned to one core. If a toolchain or a library is not available,
-the other peers are measured, and the conditions name the reason.
+For each language there is a small program in this folder. All programs are pinned to one core. If a toolchain or a
+library is missing, its peers are left out, and the conditions name the reason.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def cases(*, quick: bool) -> list[Case]:
     """
     Build the programs and return the cases.
 
-    Programs that cannot be built are named in the conditions.
+    If a program cannot be built, the conditions name the reason.
     """
     subjects = ["tickwheel"]
     for subject, peer in PEERS.items():
@@ -118,7 +118,7 @@ def measures(figures: dict[str, float], pending: int) -> list[Measure]:
     """
     Return the figures that a program has printed, with their units.
 
-    Sizes of only a few pages are left out.
+    The memory per timer is left out for small numbers of timers, which take only a few pages.
     """
     found = [Measure(work, value, *UNITS[work]) for work, value in figures.items()]
     return [measure for measure in found if measure.unit != "bytes" or pending >= SIZES[1]]

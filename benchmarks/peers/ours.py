@@ -1,7 +1,7 @@
 """
-The works for `TimerWheel`.
+The workloads for `TimerWheel`.
 
-The other programs in this folder have the same works for their timers. The wheel runs on its own thread, and the
+The other programs in this folder have the same workloads for their timers. The wheel runs on its own thread, and the
 garbage collector is on.
 """
 
@@ -32,13 +32,13 @@ Step = Callable[[], object]
 
 def pending(wheel: TimerWheel, count: int) -> dict[str, float]:
     """
-    Measure the size of *count* pending timers.
+    Measure the memory of *count* pending timers, and the CPU time of a second in which none of them is due.
 
-    After a second, set and cancel another timer, and move the pending timers.
+    Then measure the time to set and cancel another timer, and to move pending timers.
     """
     draw = random.Random(SEED)
     delays = [draw.uniform(LATEST_S / 4, LATEST_S) for _ in range(count)]
-    handles = [wheel.call_later(LATEST_S, do_nothing)] * count  # so that everything that is made at first use exists
+    handles = [wheel.call_later(LATEST_S, do_nothing)] * count  # creates everything that is made at the first use
     handles[0].cancel()
     time.sleep(0.01)
     gc.collect()
@@ -85,7 +85,8 @@ def each(make: Callable[[int], Step], size: int) -> float:
     """
     Return the CPU nanoseconds of one operation.
 
-    It is measured over a window of steps of *size* operations each. The time to make the steps does not count.
+    *make* returns a step of *size* operations. Steps are run until the time window is over; the time of *make* itself
+    does not count.
     """
     chunk = 0
     figure = 0.0
@@ -100,9 +101,7 @@ def each(make: Callable[[int], Step], size: int) -> float:
 
 def fire(wheel: TimerWheel, count: int) -> dict[str, float]:
     """
-    Set *count* timers for one instant.
-
-    Wait until the last one was called.
+    Set *count* timers for one instant, and wait until all were called.
     """
     spent = []
     for _ in range(max(3, min(20, 500_000 // count))):
@@ -121,9 +120,7 @@ def fire(wheel: TimerWheel, count: int) -> dict[str, float]:
 
 def lateness(wheel: TimerWheel, count: int) -> dict[str, float]:
     """
-    Set short timers of whole milliseconds at a steady pace.
-
-    Record how late each is called.
+    Set short timers of whole milliseconds at a steady pace, and measure how late each is called.
     """
     draw = random.Random(SEED)
     late: list[float] = []

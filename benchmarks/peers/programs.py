@@ -1,8 +1,7 @@
 """
-The programs of the peers.
+Lists the programs of the peers, with the commands that build and start them.
 
-For each, the steps to build it and the command to start it. Everything that is built or fetched goes into
-`target/peers`.
+Everything that is built or fetched goes into `target/peers`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,10 @@ OUT = HERE.parents[1] / "target" / "peers"
 BUILD_TIMEOUT_S = 1200
 JVM = ("java", "-XX:+UseSerialGC", "-XX:-UseDynamicNumberOfCompilerThreads", "-Xmx4g")
 """
-Options for the JVM. On one core it would choose this collector anyway. Compiler threads that end would not be counted.
+Command line of the JVM.
+
+The JVM would choose this collector on one core anyway. The number of compiler threads is fixed, because the time of
+threads that end would not be counted.
 """
 
 Command = tuple[str, ...]
@@ -29,13 +31,13 @@ Command = tuple[str, ...]
 @dataclass(frozen=True, slots=True)
 class Program:
     """
-    A program that is built once for all of its peers.
+    A program that is built once for all peers that use it.
 
     Attributes:
         tools: Programs that have to be on the PATH.
         steps: The commands that build it.
-        folder: The folder in which the commands run. It is in this package, and is copied if Go would write its
-            checksums there.
+        folder: The folder in which the commands run. For Go it is a copy in `target`, because Go writes its checksums
+            there.
     """
 
     tools: Command
@@ -46,7 +48,7 @@ class Program:
 @dataclass(frozen=True, slots=True)
 class Peer:
     """
-    A kind of timer.
+    A timer library of another language.
 
     Attributes:
         program: The program that has to be built for it.
@@ -59,9 +61,7 @@ class Peer:
 
 def go(name: str, *, modfile: str) -> Program:
     """
-    Return the program of a Go file, with a separate list of modules.
-
-    So a missing module stops no other peer.
+    Return a Go program that has its own list of modules, so that a missing module affects only its own peer.
     """
     build = ("go", "build", "-mod=mod", f"-modfile={modfile}", "-tags", name, "-o", str(OUT / name), ".")
     return Program(("go",), (build,), OUT / "go")
@@ -69,7 +69,7 @@ def go(name: str, *, modfile: str) -> Program:
 
 def java(name: str) -> Program:
     """
-    Return the program of a Java class, with a separate list of libraries.
+    Return a Java program that has its own list of libraries.
     """
     out = OUT / name
     fetch = ("mvn", "-q", "-B", "-f", f"{name}.xml", "dependency:copy-dependencies", f"-DoutputDirectory={out}")
@@ -107,9 +107,7 @@ PEERS: dict[str, Peer] = {
 @cache
 def missing(program: Program) -> str:
     """
-    Build a program.
-
-    Return the reason why it cannot be run, or "" if it can.
+    Build a program, and return the reason why it cannot be built, or "" on success.
     """
     for tool in program.tools:
         if not shutil.which(tool):
@@ -128,7 +126,7 @@ def missing(program: Program) -> str:
 
 def cause(output: str) -> str:
     """
-    Return the line that gives the reason in the output of a failed command.
+    Return the line in the output of a failed command that gives the reason.
     """
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     return next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "without a word")

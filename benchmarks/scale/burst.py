@@ -1,7 +1,7 @@
 """
-Lateness of ten healthy lanes beside one lane with very many due jobs.
+Measures how late the jobs of ten healthy lanes fire while another lane has very many due jobs.
 
-It is measured after a start, and after `kill -9` of an owner.
+It is measured after a start of the owner, and after `kill -9` of the owner.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ BURST: Final = "burst"
 COUNT: Final = 1_000_000
 LANES: Final = 10
 KINDS: Final = ("none", "paused", "hung", "limited", "async", "short")
-"""The states of the burst's jobs. `none` is the control: they are not set yet."""
+"""States of the burst's jobs, one for each pair of runs. With `none`, the control, the jobs are not yet set."""
 _SCOPE: Final = "handler:burst"
 _LOT: Final = 5_000
 _EACH_S: Final = 0.05
 _AHEAD_S: Final = 0.2
 _LAST_S: Final = 3.0
-"""Time in which the last jobs must fire. A later job is missing at its owner, and counts as late at the next owner."""
+"""Seconds in which the last jobs must fire. A job that fires later is in the report of the next owner, as a late one."""
 _PATIENCE_S: Final = 90.0
 
 
@@ -51,10 +51,9 @@ SUBJECTS: Final = {"tickwheel": _file} | {name: SERVERS[name] for name in SERVER
 
 def measure(subject: str, count: int, seconds: float) -> list[Measure]:
     """
-    For each of `KINDS`, run two owners beside *count* due jobs of one handler, each for *seconds*.
+    For each of `KINDS`, run two owners, one after the other, each for *seconds*, with *count* due jobs of one handler.
 
-    Meanwhile jobs of the other lanes become due one by one. The first owner starts after a clean stop, and is then
-    killed.
+    Meanwhile jobs of the healthy lanes become due one by one. The first owner is killed, and the second one takes over.
     """
     found: list[Measure] = []
     with SUBJECTS[subject]() as (url, _):
@@ -73,9 +72,9 @@ def measure(subject: str, count: int, seconds: float) -> list[Measure]:
 
 def own(url: str, kind: str, report: str) -> None:
     """
-    Run as an owner until standard input ends.
+    Run as an owner until standard input is closed.
 
-    Write to the file *report* the time when the owner had all shards, and each firing.
+    Write to the file *report* the time when the owner had all shards, and a line for each firing.
     """
     name = f"owner-{os.getpid()}"
     scheduler = Scheduler(url, options=SchedulerOptions(owner=name))
@@ -89,7 +88,7 @@ def own(url: str, kind: str, report: str) -> None:
         _register(scheduler, kind)
         scheduler.start()
         while not all((each.owner or "").startswith(name) for each in scheduler.shards()):
-            time.sleep(0.02)  # no event says that all shards are owned
+            time.sleep(0.02)  # no event reports that all shards are owned
         lines.write(f"owned {time.time() * 1000:.0f}\n")
         sys.stdin.read()
         lines.write(f"resident {most_resident()}\n")
@@ -107,9 +106,9 @@ def _register(scheduler: Scheduler, kind: str) -> None:
 
 def _beside(url: str, client: Scheduler, kind: str, seconds: float) -> list[Measure]:
     """
-    Run the two owners.
+    Run the two owners, and measure how late the jobs of the healthy lanes fire.
 
-    A lateness counts from the due time, or from the time when the owner had all shards if that was later.
+    The lateness of a job counts from its due time, or from the time when the owner had all shards if that was later.
     """
     found: list[Measure] = []
     missing: set[str] = set()
@@ -145,7 +144,7 @@ def _owner(url: str, kind: str, report: Path) -> Iterator[subprocess.Popen[bytes
 
 def _set_jobs(client: Scheduler, prefix: str, report: Path, seconds: float) -> set[str]:
     """
-    Set jobs of all lanes in turn until the owner has had all shards for *seconds*.
+    Set jobs of all healthy lanes in turn, until *seconds* have passed since the owner got all shards.
 
     Return the keys of the jobs.
     """
@@ -167,9 +166,9 @@ def _set_jobs(client: Scheduler, prefix: str, report: Path, seconds: float) -> s
 
 def _read(report: Path, missing: set[str]) -> tuple[float, list[float]]:
     """
-    Remove the jobs that fired from *missing*.
+    Read the report of an owner, and remove the keys of the jobs that fired from *missing*.
 
-    Return the bytes of memory, if they are in *report*, and the lateness of the jobs.
+    Return the owner's memory in bytes, or 0 if the report does not have it, and how late each job was, in ms.
     """
     resident, owned, fired = 0.0, 0.0, []
     for line in report.read_text("ascii").splitlines():

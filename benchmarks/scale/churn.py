@@ -1,7 +1,7 @@
 """
 A steady rate of jobs that are set, moved, cancelled and fired.
 
-The question is whether the database and the process stop growing.
+Measures whether the database and the memory of the process stop growing.
 """
 
 from __future__ import annotations
@@ -24,23 +24,24 @@ __all__ = ["CHURN", "RATE", "SETS_AT_ONCE", "WAIT_S", "measure", "vacuumed"]
 CHURN: Final = "churn"
 RATE: Final = 500
 """
-Number of sets per second. Of five jobs, three fire within seconds, one is later moved so that it is due, and one is
-later cancelled.
+Number of jobs set per second. Of five jobs, three are due within seconds. The other two are due tomorrow; one of them
+is soon moved to a time within seconds, and the other is cancelled.
 """
 WAIT_S: Final = 10
 _TOMORROW_S: Final = 86_400.0
 _LONG_S: Final = 300
-"""Minimum length in seconds of a comparison, because logs grow for the first minute, and then autovacuum begins."""
+"""Minimum length of a run in seconds for a comparison of sizes, because logs still grow in the first minutes."""
 _TURNS: Final = 5
-"""Turns per second."""
+"""Number of batches of jobs per second."""
 SETS_AT_ONCE: Final = RATE // _TURNS
 
 
 def measure(url: str, size_of: Callable[[], int], seconds: int) -> list[Measure]:
     """
-    Set, move, cancel and fire for *seconds*.
+    Set, move, cancel and fire jobs for *seconds*.
 
-    Compare the sizes at the end with those at the end of the first fifth.
+    Measure the size of the database and the memory at the end. If the run is long enough, compare them with their
+    values after the first fifth of the time.
     """
     draw = random.Random(SEED)
     later: deque[list[str]] = deque()

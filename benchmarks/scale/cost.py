@@ -1,7 +1,7 @@
 """
 The cost of pending jobs, and of a steady rate of jobs, on each store.
 
-Measured are bytes kept and written, and processor time.
+Measures the bytes stored, the bytes written, and processor time.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ __all__ = ["COST", "PENDING", "RATE", "STORES", "measure"]
 COST: Final = "cost"
 PENDING: Final = 100_000
 RATE: Final = 1_000
-"""Number of jobs per second."""
+"""Number of jobs set per second."""
 CALLS: Final = 10
-"""Number of calls per second."""
+"""Number of calls per second that set these jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class _Meter:
     """
     A store under measurement.
 
-    It has a URL, and functions for the bytes kept and written and the processor seconds of the server.
+    It has a URL, and functions that return the bytes stored, the bytes written, and the server's processor seconds.
     """
 
     url: str
@@ -95,7 +95,7 @@ STORES: Final = {"tickwheel": _sqlite, "tickwheel-postgres": _postgres, "tickwhe
 
 def measure(subject: str, pending: int, seconds: int) -> list[Measure]:
     """
-    Set *pending* jobs for days far ahead.
+    Set *pending* jobs that are due in days.
 
     Then set `RATE` jobs per second and fire them at the same time.
     """
@@ -126,7 +126,7 @@ def measure(subject: str, pending: int, seconds: int) -> list[Measure]:
 def _steady(meter: _Meter, seconds: int) -> list[Measure]:
     with Scheduler(meter.url) as scheduler:
         scheduler.handler("nothing")(do_nothing)
-        _fire(scheduler, 1)  # the first jobs cost more
+        _fire(scheduler, 1)  # not measured, because the first jobs cost more
         begun = time.process_time(), meter.server_s(), meter.written()
         jobs = _fire(scheduler, seconds)
         used = time.process_time() - begun[0], meter.server_s() - begun[1], meter.written() - begun[2]
@@ -152,9 +152,9 @@ def _fire(scheduler: Scheduler, seconds: int) -> int:
                 for number in range(size)
             ]
         )
-        time.sleep(max(0.0, begin + (turn + 1) / CALLS - time.monotonic()))  # keeps the rate of the load
+        time.sleep(max(0.0, begin + (turn + 1) / CALLS - time.monotonic()))  # keeps the load at a constant rate
     while (counts := scheduler.stats())["pending"] > before or counts["running"]:
-        time.sleep(0.05)  # short enough to notice the end, and long enough not to affect the cost
+        time.sleep(0.05)  # short enough to notice the end soon, and long enough to cost little
     return seconds * CALLS * size
 
 

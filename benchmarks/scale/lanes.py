@@ -1,7 +1,7 @@
 """
 The cost of very many lanes that make no progress.
 
-Measured are an owner's start and memory, and the lateness of a healthy lane.
+Measures the start and the memory of an owner, and how late the jobs of a healthy lane fire.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def measure(subject: str, count: int) -> list[Measure]:
     """
     Set a due job for each of *count* pull queues without workers.
 
-    Start an owner, and fire the jobs of a handler.
+    Start an owner. Then fire the jobs of one handler, and measure how late they are.
     """
     with SUBJECTS[subject]() as (url, _):
         client = Scheduler(url)  # the client is not started, so it fires nothing

@@ -1,5 +1,7 @@
 """
-Jobs of one async handler that fall due within a second, beside bare tasks of the same coroutine on the same loop.
+Many jobs of one async handler that all become due within one second.
+
+They are compared with bare tasks of the same coroutine.
 """
 
 from __future__ import annotations
@@ -47,9 +49,9 @@ SUBJECTS: Final = {"tickwheel-memory": _memory, "tickwheel": _file}
 
 def measure(subject: str, count: int) -> list[Measure]:
     """
-    Run both in turns.
+    Run bare tasks and jobs in turns, and return the figures of all rounds.
 
-    The first figure is the median of the ratios of processor time, and the second one the worst of all rounds.
+    Each figure is the median of the rounds, except the lateness, which is the largest.
     """
     shares, costs, late, lasted = [], [], [], []
     for _ in range(ROUNDS):
@@ -74,19 +76,24 @@ async def _note(_payload: object) -> None:
 
 async def _bare(count: int) -> float:
     """
-    Return the processor time of a task, in ns. A turn of the loop starts as many as the scheduler sets in a call.
+    Return the processor time of a bare task, in ns.
+
+    Each turn of the loop starts as many tasks as the scheduler sets jobs in one call.
     """
     gc.collect()
     begin = time.process_time_ns()
     for numbers in batched(range(count), BATCH):
         tasks = [asyncio.create_task(_note(PAYLOAD)) for _ in numbers]
-        await tasks[-1]  # the loop runs them in order
+        await tasks[-1]  # the loop runs tasks in order, so this is the last one to end
     return (time.process_time_ns() - begin) / count
 
 
 async def _fired(url: str, count: int) -> tuple[float, float, float]:
     """
-    Return the processor time of a job from the last set until it is settled, how late others were, and the duration.
+    Set jobs of the burst and of another handler, and run them all.
+
+    Return the processor time of a job in ns, after all are set; the largest lateness of the other handler's jobs in ms;
+    and the duration of the run in seconds.
     """
     late: list[float] = []
 
@@ -96,7 +103,7 @@ async def _fired(url: str, count: int) -> tuple[float, float, float]:
     async with AsyncScheduler(url) as scheduler:
         scheduler.handler("burst")(_note)
         scheduler.handler("other")(other)
-        first = time.time() + _AHEAD_S + count / 20_000  # more than the time that all sets take
+        first = time.time() + _AHEAD_S + count / 20_000  # later than the end of all sets
         dues = [first + number / count for number in range(count)]
         for part in batched(list(enumerate(dues)), BATCH):
             requests = [SetRequest(f"burst/{number}", at=at, payload=PAYLOAD, handler="burst") for number, at in part]

@@ -1,7 +1,7 @@
 """
-The cost of a job for clients and server if the store has more owners.
+The cost of a job for clients and server when one, two or four owners share the store.
 
-Each owner is a separate node.
+Each owner is a separate process.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def measure(subject: str, rounds: int, jobs: int, counts: Sequence[int]) -> list
 
 def own(url: str) -> None:
     """
-    Run as an owner until standard input ends.
+    Run as an owner until standard input is closed.
     """
     with Scheduler(url) as scheduler:
         scheduler.handler("nothing")(do_nothing)
@@ -78,7 +78,7 @@ def _cycle(url: str, servers: Sequence[int], count: int, jobs: int) -> tuple[flo
     """
     Set and fire all jobs once.
 
-    Return the CPU time of a job in ns: that of the setter and the owners, and that of the servers.
+    Return two CPU times for each job in ns: that of the setter and the owners, and that of the servers.
     """
     with ExitStack() as stack:
         store = open_store(url)
@@ -100,9 +100,9 @@ def _cycle(url: str, servers: Sequence[int], count: int, jobs: int) -> tuple[flo
 
 def shared_out(url: str, setter: Scheduler, count: int, stack: ExitStack) -> list[int]:
     """
-    Start *count* owners. *stack* stops them.
+    Start *count* owners, which *stack* stops at its end.
 
-    Return their processes once they share all shards.
+    Wait until they share all shards, and return their process ids.
     """
     nodes = [stack.enter_context(_owner(url)) for _ in range(count)]
     while not _is_shared(Counter(each.owner for each in setter.shards()), count):
@@ -112,7 +112,7 @@ def shared_out(url: str, setter: Scheduler, count: int, stack: ExitStack) -> lis
 
 def _is_shared(owned: Counter[str | None], count: int) -> bool:
     """
-    Return True if *count* nodes have all shards, and no node has two shards more than another.
+    Return True if all shards are owned by *count* nodes, and their numbers of shards differ by at most one.
     """
     return None not in owned and len(owned) == count and max(owned.values()) - min(owned.values()) <= 1
 
@@ -120,9 +120,9 @@ def _is_shared(owned: Counter[str | None], count: int) -> bool:
 @contextmanager
 def _owner(url: str) -> Iterator[int]:
     """
-    Start an owner, and yield its process.
+    Start an owner, and yield its process id.
 
-    The owner stops at the end.
+    The owner stops at the end of the block.
     """
     command = [sys.executable, "-c", f"from benchmarks.scale.owners import own; own({url!r})"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE)

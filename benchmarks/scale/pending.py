@@ -1,7 +1,7 @@
 """
 Many waiting jobs.
 
-Measured are the rate of sets, the size of a job, the first firing, and the time of a list and a cancel.
+Measures the rate of sets, the size of a job, the first firing after a restart, and the time of a list and a cancel.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ __all__ = ["LOOKS", "PARTS", "PENDING", "RARE", "measure"]
 
 PENDING: Final = "pending"
 PARTS: Final = 100
-"""Prefixes of the keys; each has the same number of jobs, set one prefix after another."""
+"""Number of key prefixes. Each prefix has the same number of jobs. The jobs are set one prefix after another."""
 RARE: Final = 100
-"""One job in this many has another handler."""
+"""One in this number of jobs has the handler "rare"."""
 PART: Final = "77"
 """A text that occurs in a few of a hundred keys."""
 LOOKS: Final = 50
@@ -31,9 +31,9 @@ LOOKS: Final = 50
 
 def measure(url: str, size_of: Callable[[], int], count: int) -> list[Measure]:
     """
-    Set *count* jobs and list them.
+    Set *count* jobs, and list some of them.
 
-    Cancel one part of them page by page, and another part by a drain.
+    Cancel the jobs of one prefix page by page, and drain the jobs of another prefix.
     """
     with_none = size_of()
     client = Scheduler(url)  # the client is not started, so it fires nothing
@@ -63,7 +63,7 @@ def measure(url: str, size_of: Callable[[], int], count: int) -> list[Measure]:
 
 def _request(number: int, count: int, at: float) -> SetRequest:
     """
-    Return a request for a job whose key sorts after the keys of all smaller numbers.
+    Return a request for job *number* of *count*; the keys of the jobs sort in the order of their numbers.
     """
     key = f"{number * PARTS // count:02}/{number:010}"
     return SetRequest(key, at=at, payload=PAYLOAD, handler="nothing" if number % RARE else "rare")
@@ -71,7 +71,7 @@ def _request(number: int, count: int, at: float) -> SetRequest:
 
 def _page(work: str, look: Callable[[str], object], prefixes: Sequence[str]) -> list[Measure]:
     """
-    Return the time of a first page: the median of several pages.
+    Return the median time to list the first page of each of *prefixes*.
     """
     times = []
     for prefix in prefixes:
@@ -84,9 +84,7 @@ def _page(work: str, look: Callable[[str], object], prefixes: Sequence[str]) -> 
 
 def _rate(work: str, change: Callable[[], int]) -> list[Measure]:
     """
-    Return the number of jobs changed per second.
-
-    Return also the cost of one change for this process.
+    Return the number of jobs that *change* changes per second, and its CPU time in this process for each job.
     """
     begin, cpu = time.perf_counter(), time.process_time()
     count = change()

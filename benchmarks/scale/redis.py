@@ -25,7 +25,7 @@ _PATIENCE_S: Final = 60.0
 @contextmanager
 def redis_server() -> Iterator[tuple[str, list[int]]]:
     """
-    Start a server. Yield the URL of an empty database, and the process.
+    Start a server. Yield the URL of an empty database, and the server's process id in a list.
 
     The server is stopped at the end.
     """
@@ -36,9 +36,9 @@ def redis_server() -> Iterator[tuple[str, list[int]]]:
 @contextmanager
 def redis_cluster() -> Iterator[tuple[str, list[int]]]:
     """
-    Start a cluster of three masters. Yield its URL and the processes.
+    Start a cluster of three masters. Yield its URL and the process ids.
 
-    They are stopped at the end.
+    The cluster is stopped at the end.
     """
     with ExitStack() as stack:
         own = ("--cluster-enabled", "yes")
@@ -58,7 +58,7 @@ def redis_cluster() -> Iterator[tuple[str, list[int]]]:
 @contextmanager
 def redis_partitions() -> Iterator[tuple[str, list[int]]]:
     """
-    Start the same cluster for a store with a partition on each master.
+    Start the same cluster as `redis_cluster`, for a store with a partition on each master.
     """
     with redis_cluster() as (url, processes):
         yield f"{url}?partitions={MASTERS}", processes
@@ -67,7 +67,7 @@ def redis_partitions() -> Iterator[tuple[str, list[int]]]:
 @contextmanager
 def _server(*settings: str) -> Iterator[tuple[int, int]]:
     """
-    Start a server with *settings*. Yield its port and process.
+    Start a server with *settings*. Yield its port and its process id.
     """
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         port = _free_port()

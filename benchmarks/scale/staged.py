@@ -1,5 +1,5 @@
 """
-The memory of an owner that has all pending jobs in its wheel, and the time and cost of bringing them there.
+An owner that has all pending jobs staged in memory: the memory that they take, and the time and cost to stage them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["HANDLERS", "MEMORY", "STAGED", "measure", "own"]
 STAGED: Final = "staged"
 MEMORY: Final = "memory of a staged job"
 HANDLERS: Final = 16
-"""More than one, because a single one may not take all places in memory."""
+"""Number of handlers. There are several, because the jobs of a single handler may not fill all the room in memory."""
 _AHEAD_S: Final = 1_800
 _HORIZON_S: Final = 3_600
 _PATIENCE_S: Final = 600.0
@@ -30,7 +30,7 @@ _PATIENCE_S: Final = 600.0
 
 def measure(url: str, count: int) -> list[Measure]:
     """
-    Set *count* jobs for the half hour that begins in half an hour, and let a new process stage all of them.
+    Set *count* jobs that are due half an hour to an hour from now, and let a new process stage all of them.
     """
     client = Scheduler(url)  # the client is not started, so it fires nothing
     first = time.time() + _AHEAD_S
@@ -59,10 +59,12 @@ def measure(url: str, count: int) -> list[Measure]:
 
 def own(url: str, count: int) -> None:
     """
-    Run as the owner: print how much memory has grown once all are staged, how long that took, and the processor time.
+    Run as the owner, until all *count* jobs are staged.
+
+    Print the growth of memory in bytes, the duration in seconds, and the processor time in seconds.
 
     Raises:
-        RuntimeError: If not all are staged in time.
+        RuntimeError: If not all jobs are staged in time.
     """
     scheduler = Scheduler(url, options=SchedulerOptions(horizon_s=_HORIZON_S, staged_max=2 * count))
     for number in range(HANDLERS):
@@ -74,7 +76,7 @@ def own(url: str, count: int) -> None:
         if time.monotonic() - begin > _PATIENCE_S:
             message = f"only {scheduler.stats()['staged']} of {count} jobs are staged"
             raise RuntimeError(message)
-        time.sleep(0.2)  # each look at the counts costs as much as some jobs
+        time.sleep(0.2)  # few queries, because each costs as much as staging some jobs
     seconds, cpu = time.monotonic() - begin, time.process_time() - cpu
     gc.collect()
     size = resident() - before

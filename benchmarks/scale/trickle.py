@@ -1,7 +1,7 @@
 """
-Single jobs from a process that owns no shard.
+Single jobs that are set by a process that owns no shard.
 
-Measured are the number of queries that the owners make, and the cost of these queries.
+Measures the number of queries that the owners make, and the cost of these queries.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _JOBS_TO_BEGIN: Final = 50
 
 def measure(subject: str, seconds: int) -> list[Measure]:
     """
-    For *seconds*, set a job every `EACH_S`.
+    For *seconds*, set one job every `EACH_S` seconds.
 
-    Each number of owners in `COUNTS` is used in turn.
+    Repeat this with each number of owners in `COUNTS`.
     """
     with SUBJECTS[subject]() as (url, servers):
         return [each for count in COUNTS for each in _trickle(subject, url, servers, count, round(seconds / EACH_S))]
@@ -64,7 +64,7 @@ def _trickle(subject: str, url: str, servers: Sequence[int], count: int, jobs: i
 
 def _set(setter: Scheduler, jobs: int) -> None:
     """
-    Set jobs one by one, each at its own time, however long the previous set took.
+    Set jobs one by one, at fixed intervals that do not depend on how long each call takes.
     """
     begin = time.monotonic()
     for number in range(jobs):
@@ -92,7 +92,7 @@ def _transactions(url: str, stack: ExitStack) -> Callable[[], float]:
 
 def _commands(url: str, stack: ExitStack) -> Callable[[], float]:
     """
-    Return a function that counts all commands, including commands in scripts.
+    Return a function that counts all commands of the server, including commands that scripts run.
     """
     client = redis.Redis(port=urlsplit(url).port or 0)
     stack.callback(client.close)

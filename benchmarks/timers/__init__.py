@@ -47,7 +47,7 @@ BARS = (
 
 def cases(*, quick: bool) -> list[Case]:
     """
-    Return the cases: every work with every number of timers for every installed subject.
+    Return the cases: every workload with every number of timers for every installed subject.
 
     A quick run leaves out the size of a million timers, and runs slow cases once.
     """

@@ -1,8 +1,8 @@
 """
-The contenders. Each has the same few methods, and runs a work as its users would.
+The timer implementations that are compared. Each has the same few methods, and runs a workload as its users would.
 
-A work is a generator. It calls `timers.call_later(delay, callback)` and similar methods. To let time pass, it yields:
-None for one turn of a loop, a number for that number of seconds, or an Event to wait until the event is set.
+A workload is a generator. It calls `timers.call_later(delay, callback)` and similar methods. To let time pass, it
+yields: None for one turn of a loop, a number for that number of seconds, or an Event to wait until the event is set.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Work: TypeAlias = Iterator[float | Event | None]
 
 class Contender:
     """
-    A way to hold timers.
+    A timer implementation that is compared with others.
 
     Attributes:
         timers: An object with `call_later(delay, callback, *args)` and `call_at(when, callback, *args)`, each of which
@@ -34,7 +34,7 @@ class Contender:
 
     def drive(self, work: Work) -> None:
         """
-        Run *work* to its end, and let time pass when it yields.
+        Run the workload *work* to its end, and let time pass when it yields.
 
         This version is for contenders with their own thread.
         """
@@ -46,7 +46,7 @@ class Contender:
 
     def move(self, handles: list[Any], places: Sequence[int], whens: Sequence[float]) -> None:
         """
-        Give `handles[place]` a new time for each place.
+        Move the timer at each of *places* in *handles* to the time at the same position in *whens*.
 
         This version cancels the timer and sets a new one, as users of asyncio do.
         """
@@ -89,7 +89,7 @@ def do_nothing() -> None:
 
 class LoopContender(Contender):
     """
-    An asyncio event loop, on which the works run as coroutines.
+    An asyncio event loop, on which the workloads run as coroutines.
     """
 
     def __init__(self, factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
@@ -98,7 +98,7 @@ class LoopContender(Contender):
 
     def drive(self, work: Work) -> None:
         """
-        Run the work on the loop.
+        Run the workload *work* on the loop.
         """
         self.loop.run_until_complete(self._main(work))
 
@@ -106,7 +106,7 @@ class LoopContender(Contender):
     async def _main(work: Work) -> None:
         for wait in work:
             if isinstance(wait, Event):
-                while not wait.is_set():  # noqa: ASYNC110 - threads and loops wait for the same kind of event
+                while not wait.is_set():  # noqa: ASYNC110 - this is a threading.Event, which a loop cannot await
                     await asyncio.sleep(0)
             else:
                 await asyncio.sleep(wait or 0)
@@ -125,9 +125,9 @@ class LoopContender(Contender):
 
     def now(self) -> float:
         """
-        Return the loop's time.
+        Return the loop's time, because not every loop uses the clock of `time.monotonic`.
 
-        The clock of rloop begins with the loop. The clock of uvloop stops during a turn.
+        The clock of rloop starts at 0 with the loop. The clock of uvloop does not advance during a turn of the loop.
         """
         return self.loop.time()
 
@@ -148,18 +148,16 @@ class HeapTimer:
 
     def cancel(self) -> None:
         """
-        Leave the tuple in the heap.
-
-        It is dropped when it is due.
+        Mark the timer as cancelled, but leave its tuple in the heap until it is due.
         """
         self.callback = None
 
 
 class HeapTimers:
     """
-    A common home-made solution.
+    A common home-made solution: a heap of (when, number, timer).
 
-    A heap of (when, number, timer), in which cancelled timers are dropped when they are due.
+    A cancelled timer stays in the heap until it is due, and is then dropped.
     """
 
     def __init__(self) -> None:
@@ -194,7 +192,7 @@ class HeapTimers:
 
 class HeapContender(Contender):
     """
-    A plain heap, whose due timers are run explicitly.
+    A plain heap. The workload's thread calls the due timers whenever the workload yields.
     """
 
     def __init__(self) -> None:
@@ -202,7 +200,7 @@ class HeapContender(Contender):
 
     def drive(self, work: Work) -> None:
         """
-        Run due timers each time the work yields.
+        Run the workload *work*, and call the due timers each time it yields.
         """
         for wait in work:
             if isinstance(wait, float | int):
@@ -222,7 +220,7 @@ class WheelContender(Contender):
 
     def move(self, handles: list[Any], places: Sequence[int], whens: Sequence[float]) -> None:
         """
-        Move the timers in the wheel.
+        Move the timers with `reschedule`, without new handles.
         """
         for place, when in zip(places, whens, strict=True):
             handles[place].reschedule(when)
@@ -238,16 +236,16 @@ class WheelOnLoopContender(LoopContender):
 
     def __init__(self) -> None:
         """
-        Make the loop.
+        Make the loop; the wheel is made later, inside the running loop.
         """
         super().__init__(asyncio.new_event_loop)
         self.timers = None
 
     def drive(self, work: Work) -> None:
         """
-        Run the work on the loop.
+        Run the workload *work* on the loop.
 
-        The wheel is made at the first step.
+        The wheel is made when the loop runs for the first time.
         """
         self.loop.run_until_complete(self._with_wheel(work))
 

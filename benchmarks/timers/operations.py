@@ -1,9 +1,9 @@
 """
-The works of single operations, which are measured while a given number of timers waits in the background.
+The workloads of single operations, which are measured while a given number of other timers is pending.
 
-Each chunk is timed as a whole, by the process's CPU clock (all threads) and by the wall clock. The median chunk counts.
-The garbage collector is off during measurements, for all contenders. Between chunks a loop gets a turn, which is not
-timed unless the work says otherwise.
+Operations are timed in chunks, by the process's CPU clock (all threads) and by the wall clock. The median chunk counts.
+The garbage collector is off during measurements, for all contenders. Between chunks a loop runs one turn, which is not
+timed unless the workload says otherwise.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def timed(step: Callable[[], object]) -> tuple[int, int]:
 
 def per_operation(work: str, chunks: list[tuple[int, int]], size: int) -> list[Measure]:
     """
-    Return the time of one operation in the median chunk, by both clocks.
+    Return the CPU time and the wall time of one operation in the median chunk of *chunks*.
     """
     cpu, wall = (statistics.median(clock) / size for clock in zip(*chunks, strict=True))
     return [Measure(work, cpu, "ns", "cpu"), Measure(work, wall, "ns", "wall")]
@@ -96,13 +96,13 @@ def filled(contender: Contender, pending: int, draw: random.Random) -> list[obje
 
 class Length(float):
     """
-    A subclass of float.
+    A subclass of float, which a user may pass as a delay.
     """
 
 
 def delays_of_types(timers: object) -> list[tuple[str, Any]]:
     """
-    Return a delay of each type that *timers* accepts, by the name of the type.
+    Return the name of each type of delay that *timers* accepts, with an example of a delay.
     """
     delays: list[tuple[str, Any]] = [("int", 7200)]
     if isinstance(timers, TimerWheel):
@@ -152,14 +152,14 @@ def reschedule(contender: Contender, pending: int, chunks: int, found: list[Meas
     """
     Move pending timers.
 
-    They move to a later time, as traffic on a connection does, or to any time. Some timers were not used for a long
-    time.
+    In one part they move to a later time, as timeouts of busy connections do, and in another part to any time. One part
+    moves random timers, which are not in the processor's cache.
     """
     yield None
     draw = random.Random(SEED)
     handles = filled(contender, pending, draw)
-    # These are numbers and not objects, because objects would be scattered over as much memory as the timers, and the
-    # figure would include fetching them.
+    # An array of numbers, because float objects would be scattered over as much memory as the timers, and the measured
+    # time would include the time to load them from memory.
     whens = array("d", [contender.now() + 7200]) * pending
 
     def later(place: int) -> float:
@@ -190,7 +190,7 @@ def reschedule(contender: Contender, pending: int, chunks: int, found: list[Meas
             spent.append(timed(partial(contender.move, held, everyone if is_own else places, targets)))
         if is_own:
             for place, handle in zip(busy, held, strict=True):
-                handles[place] = handle  # because a move may make a new handle
+                handles[place] = handle  # a move may have made a new handle
         found += per_operation(work, spent, CHUNK)
 
 
@@ -214,7 +214,7 @@ def set_and_fire(contender: Contender, pending: int, chunks: int, found: list[Me
         timers.call_at(when + 0.002, fired.set)
         time.sleep(max(0.0, due + 0.005 - time.monotonic()))
         yield fired
-        for _ in range(100):  # repeated, because rloop does not always keep the order
+        for _ in range(100):  # rloop may call the last timer before some others
             if len(called) == BATCH:
                 break
             yield 0.01
@@ -226,9 +226,9 @@ def set_and_fire(contender: Contender, pending: int, chunks: int, found: list[Me
 
 def fill(contender: Contender, pending: int, _chunks: int, found: list[Measure]) -> Work:
     """
-    Set all timers, by a loop of calls and, if there is one, by a bulk call.
+    Set *pending* timers by a loop of calls, and then by a bulk call, if the contender has one.
 
-    The timers of both are pending at the end.
+    All these timers are pending at the end.
     """
     yield None
     draw = random.Random(SEED)

@@ -1,7 +1,7 @@
 """
-Works on the real clock.
+Workloads on the real clock.
 
-Measured are the lateness of timers, whether any is early, and the cost of an idle driver.
+Measures how late timers are, whether any is early, and how often an idle driver wakes up.
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ CONDITIONS = {
 
 def lateness(contender: Contender, count: int, found: list[Measure]) -> Work:
     """
-    Set *count* short timers at a steady pace.
-
-    Record how late each is called.
+    Set *count* short timers at a steady pace, and measure how late each is called.
     """
     draw = random.Random(SEED)
     late: list[float] = []
@@ -65,9 +63,7 @@ def lateness(contender: Contender, count: int, found: list[Measure]) -> Work:
 
 def by_hand(count: int, found: list[Measure]) -> None:
     """
-    Set *count* timers on a clock that jumps.
-
-    Compare each firing with its deadline.
+    Set *count* timers on a manual clock that jumps, and count timers that fire before their deadline or never.
     """
     draw = random.Random(SEED)
     clock = ManualClock(start_ns=draw.randrange(2**50))
@@ -92,7 +88,7 @@ def by_hand(count: int, found: list[Measure]) -> None:
 
 def wake_ups(contender: Contender, window_s: float, found: list[Measure]) -> None:
     """
-    Count the wake-ups of a waiting driver: without a timer, and with a timer that is due at the end.
+    Count the wake-ups of a waiting driver: without a timer, and with a timer that is due at the end of the time window.
     """
     contender.start()
     contender.set_from_outside(0.001, do_nothing)
@@ -109,9 +105,7 @@ def wake_ups(contender: Contender, window_s: float, found: list[Measure]) -> Non
 
 def switches() -> int:
     """
-    Return how often all threads except this one have gone to sleep.
-
-    This equals the number of their wake-ups.
+    Return how often all threads except this one have gone to sleep, which is the number of their wake-ups.
     """
     own = str(threading.get_native_id())
     total = 0

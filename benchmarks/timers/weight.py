@@ -1,7 +1,5 @@
 """
-The size of many timers in bytes, and the time of a full collection.
-
-Also the longest pause while timers are set and cancelled.
+The memory of many timers, the time of a full garbage collection, and the longest pause while timers are set.
 """
 
 from __future__ import annotations
@@ -38,16 +36,14 @@ CONDITIONS = {
 
 def weight(contender: Contender, pending: int, found: list[Measure]) -> Work:
     """
-    Measure the size of *pending* timers with their handles.
-
-    Measure also the time of a full garbage collection.
+    Measure the memory of *pending* timers and their handles, and the time of a full garbage collection.
     """
     yield None
     draw = random.Random(SEED)
     delays = [draw.uniform(1800, 7200) for _ in range(pending)]
     handles: list[object] = [None] * pending
     timers = contender.timers
-    timers.call_later(7200, do_nothing)  # so that everything that is made at first use exists
+    timers.call_later(7200, do_nothing)  # creates everything that is made at the first use
     yield 0.1
     gc.collect()
     before = resident()
@@ -55,7 +51,7 @@ def weight(contender: Contender, pending: int, found: list[Measure]) -> Work:
         handles[place] = timers.call_later(delay, do_nothing)
     found.append(Measure("bytes per pending timer", (resident() - before) / pending, "bytes"))
     yield None
-    delays.clear()  # otherwise the collector would visit it, too
+    delays.clear()  # otherwise the collector would also visit this list
     found += collections("gc.collect, handles in a list")
     handles.clear()
     found += collections("gc.collect")
@@ -63,7 +59,7 @@ def weight(contender: Contender, pending: int, found: list[Measure]) -> Work:
 
 def collections(work: str) -> list[Measure]:
     """
-    Return the time of full collections.
+    Return the median time of three full garbage collections.
     """
     cpu, wall = (statistics.median(clock) for clock in zip(*(timed(gc.collect) for _ in range(3)), strict=True))
     return [Measure(work, cpu / 1e6, "ms", "cpu"), Measure(work, wall / 1e6, "ms", "wall")]
@@ -71,7 +67,7 @@ def collections(work: str) -> list[Measure]:
 
 def weight_by_id(contender: Contender, pending: int, found: list[Measure]) -> Work:
     """
-    If the subject has ids, measure the size of *pending* timers that are known by their ids.
+    Measure the memory of *pending* timers that are known by ids in place of handles, if the contender has ids.
     """
     yield None
     timers = contender.timers
@@ -89,9 +85,7 @@ def weight_by_id(contender: Contender, pending: int, found: list[Measure]) -> Wo
 
 def pauses(contender: Contender, pending: int, found: list[Measure]) -> Work:
     """
-    Set and cancel timers while other timers wait.
-
-    Return the longest turn.
+    Set and cancel timers while *pending* other timers wait, and measure the longest turn.
     """
     yield None
     draw = random.Random(SEED)
