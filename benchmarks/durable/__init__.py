@@ -115,9 +115,7 @@ Maximum cost of each kind of job, in multiples of a cycle by bare SQL. Each is 5
 """
 BARS = (
     Bar(CYCLE, clock="wall", at_least=100_000),
-    Bar(
-        CYCLE, clock="wall", against="bare-sql", inverse=True
-    ),  # by wall time, which includes waits; `shares` compares CPU time
+    Bar(CYCLE, clock="wall", against="bare-sql", inverse=True),  # includes waits; `shares` compares CPU time
     Bar(CYCLE, subject="tickwheel-postgres", clock="wall", at_least=70_000),
     Bar(shares.DUE, at_least=0.6),
     Bar(shares.SPREAD, at_least=0.55),

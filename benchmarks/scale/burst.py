@@ -36,7 +36,7 @@ _LOT: Final = 5_000
 _EACH_S: Final = 0.05
 _AHEAD_S: Final = 0.2
 _LAST_S: Final = 3.0
-"""Seconds in which the last jobs must fire. A job that fires later is in the report of the next owner, as a late one."""
+"""Seconds in which the last jobs must fire. A job that fires later is a late job of the next owner."""
 _PATIENCE_S: Final = 90.0
 
 
