@@ -86,7 +86,7 @@ def measure(work: str, subject: str, pending: int) -> list[Measure]:
 @cache
 def trace() -> list[Any]:
     """
-    Return the recorded operations that make up the load; the load is several copies of them.
+    Return a generated list of timer operations; the load is several copies of it.
     """
     return list(generate(TRACE))
 

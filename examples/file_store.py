@@ -46,7 +46,8 @@ class FileStore(BaseStore):
         """
         Lock the store, read its log, and return the entries.
 
-        The log is rewritten first. This drops an incomplete last line, and makes sure that all entries are on the disk.
+        After reading, the log is rewritten. This drops an incomplete last line, and makes sure that all entries are on
+        the disk.
         """
         try:
             self.lock_file = self.path.with_name(self.path.name + ".lock").open("ab")

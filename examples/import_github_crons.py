@@ -3,9 +3,9 @@ Set a recurring job for every cron line in a JSON file, and print how many were 
 
     python examples/import_github_crons.py crons.json [sqlite:///crons.db]
 
-The file is an object of repositories. Each repository is an object of workflow files, and each workflow file is a list
-of {"cron": line}. Crawlers of CI configurations write such files. The key of a job names the repository, the workflow
-and the position of the line, so a second import replaces the jobs and does not duplicate them.
+The file maps each repository to its workflow files, and each workflow file to a list of {"cron": line}. Crawlers of CI
+configurations write such files. The key of a job names the repository, the workflow and the position of the line, so a
+second import replaces the jobs and does not duplicate them.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@ Send one mail a quarter of an hour after the last of many edits, but at most an 
 
     python examples/mail_after_last_edit.py [SECONDS [STORE]]
 
-SECONDS replaces the quarter of an hour. Every edit sets a job with the same key, which moves the pending job. This is a
-debounce. If STORE is a database, the job survives a restart. If the edits never stop, `max_wait` makes the job fire.
+SECONDS replaces the quarter of an hour. Every edit sets a job with the same key, which moves the pending job: this is a
+debounce. If the edits never stop, `max_wait` makes the job fire. If STORE is a database, such as sqlite:///edits.db,
+the job survives a restart.
 """
 
 from __future__ import annotations

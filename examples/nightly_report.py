@@ -1,9 +1,10 @@
 """
-Write a report every night at 2:30 local time, also when summer time begins or ends.
+Write a report every night at 2:30 local time, even in the night in which summer time begins.
 
     python examples/nightly_report.py
 
-The example prints the next three runs. Then it fires them on a manual clock, so that three days take a moment.
+The example prints the next three runs. In the first night 2:30 does not exist, so the report is written at 3:00. Then
+the example fires these runs on a manual clock, so that three days take a moment.
 """
 
 from __future__ import annotations

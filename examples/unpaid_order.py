@@ -38,7 +38,7 @@ class Shop:
 
     def pay(self, number: str) -> bool:
         """
-        Accept the payment and return True, unless the order's job is firing or has fired.
+        Accept the payment and return True, or return False if the order's job is firing or has fired.
         """
         if self._scheduler.cancel(f"order/{number}").outcome is not Outcome.CANCELLED:
             return False  # the job has fired, or is firing now

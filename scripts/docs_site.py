@@ -40,7 +40,7 @@ FROM_ROOT = ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")
 WRITTEN = ("api", "metrics", "reference")
 """Pages that a script of the same name prints."""
 SOURCES = "sources.json"
-"""A file in the source of the site: the folder of each page in the repository, which `conf.py` uses for edit links."""
+"""A file with the folder of each page in the repository, from which `conf.py` makes the edit links of the site."""
 LINK = re.compile(r"\]\((?:\.\./)+([\w./-]+)")
 JOBS = "errors|firing_record|incidents|model|recurrence|rule_text"
 """The modules of the package `jobs` that users import, as a part of a regular expression."""
@@ -143,8 +143,8 @@ def module_pages() -> dict[str, str]:
     """
     Return the text of a page for each public module.
 
-    If several modules export a name, it is on the page of the module with the shortest name, from which users import
-    it.
+    If several modules export a name, it is on the page of the module with the shortest name, because users import it
+    from there.
     """
     shown: set[int] = set()
     pages = {}
@@ -182,7 +182,7 @@ def module_pages() -> dict[str, str]:
 @functools.cache
 def constants(module: ModuleType) -> dict[str, str]:
     """
-    Return the docstrings of the constants of a module by name.
+    Return the docstring of each constant of a module, by the constant's name.
     """
     body = ast.parse(inspect.getsource(module)).body
     return {

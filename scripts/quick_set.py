@@ -131,7 +131,7 @@ SINGLE = (
     "trusts_ends_of_a_later_clock",
     "waits_for_a_statement_that_hangs",
 )
-"""Faults of engines that a simulated day shows only if the engine has no other fault."""
+"""Deliberate faults of engines that a simulated day shows only if the engine has no other fault."""
 
 
 def of_stores(*names: str) -> tuple[str, ...]:

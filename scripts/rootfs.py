@@ -4,7 +4,7 @@ Carry out the steps of the Containerfile with debootstrap and chroot, without a 
     sudo python -P scripts/rootfs.py build/rootfs
 
 In place of Debian's image, debootstrap makes the same Debian version from the mirror that this machine's apt uses. In
-place of the image with Rust, this machine's compiler is copied into it. The other steps are read from the
+place of the image with Rust, a copy of that Debian gets this machine's compiler. The other steps are read from the
 Containerfile.
 
 At the end the service is run once as a container would run it. It must refuse to start without a token, run as the user

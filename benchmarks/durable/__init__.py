@@ -111,7 +111,9 @@ NO_SLOWER = {
     kinds.SERIES: 12.9,
 }
 """
-Maximum cost of each kind of job, in multiples of a cycle by bare SQL. Each is 5 % above an earlier measurement.
+Maximum cost of each kind of job, as a multiple of the cost by bare SQL (a plain loop of the store's statements).
+
+Each limit is 5 % above an earlier measurement.
 """
 BARS = (
     Bar(CYCLE, clock="wall", at_least=100_000),

@@ -77,7 +77,9 @@ def instants(seed: int, count: int) -> list[int]:
 
 def chosen(pending: int, count: int) -> list[int]:
     """
-    Return the numbers of random pending jobs: at most *count* to move, and then as many to cancel.
+    Return the numbers of pending jobs that are chosen at random.
+
+    The first half, at most *count*, are the jobs to move, and the second half are the jobs to cancel.
     """
     return random.Random(SEED + 6).sample(range(1, pending + 1), 2 * min(count, pending // 2))
 

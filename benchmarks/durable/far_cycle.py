@@ -25,10 +25,10 @@ NEAR_CYCLE: Final = "near set+fire+settle"
 
 def cycles(url: str, pending: int, keys: list[str]) -> list[Measure]:
     """
-    Measure the rate of setting and firing far jobs, and then of jobs that are due now.
+    Measure how fast far jobs are set and fired, and then the same with jobs that are due now.
 
-    The new far jobs are due in days, so they cannot be fired in this run. As many older jobs, which came due while no
-    process ran, are fired in their place. The store has *pending* jobs at the start.
+    The new far jobs are due in days, so they cannot fire in this run. In their place the same number of older jobs
+    fires, which became due while no process ran. The store has *pending* jobs at the start.
     """
     late = SPAN_MS * len(keys) // pending
     network.fill(url, pending, first=time.time_ns() // 1_000_000 - late, span=SPAN_MS)

@@ -70,7 +70,7 @@ _CYCLES: Final = {
 
 def in_bare(work: str) -> str:
     """
-    Return the name of the result that gives *work* in multiples of a cycle by bare SQL.
+    Return the name of the result that gives the cost of *work* as a multiple of the cost by bare SQL.
     """
     return f"{work}: in bare cycles"
 
@@ -80,8 +80,8 @@ def costs(url: str, keys: list[str]) -> list[Measure]:
     Measure all kinds of jobs in turns. Then measure bulk calls on jobs an hour ahead, and jobs that recur each second.
 
     Each result is the processor time of this process for one job: the lower quartile of the rounds, because other
-    processes can only add to the time. On SQLite each round also measures bare SQL, and each result is also given in
-    multiples of it.
+    processes can only add to the time. On SQLite each round also measures bare SQL (a plain loop of the store's
+    statements), and each result is also given as a multiple of its cost.
     """
     names = count()
     found: dict[str, list[float]] = {}
@@ -126,7 +126,8 @@ def _verbs(scheduler: Scheduler, keys: list[str]) -> Iterator[tuple[str, float]]
     """
     Yield the name and the cost of each bulk call.
 
-    The calls set new jobs, set jobs of which four in five replace one with the same key, move jobs, and cancel jobs.
+    The calls set new jobs, set jobs of which four in five replace a pending job with the same key, move jobs, and
+    cancel jobs.
     """
     known = [key if number % 5 else f"{key}/new" for number, key in enumerate(keys)]
 

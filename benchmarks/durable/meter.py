@@ -36,7 +36,7 @@ class Meter:
         """
         Measure the body of the `with` statement, which does *work* *count* times.
 
-        The bytes include the move of the log into the file after the body, and the times do not.
+        After the body, SQLite's log is moved into the file. The measured bytes include this move, but the times do not.
         """
         before, begin, used = self._counters(), time.perf_counter(), time.process_time_ns()
         yield
@@ -60,7 +60,7 @@ class Meter:
         """
         Move SQLite's write-ahead log into the file.
 
-        The log has to be moved at some time, so the measured bytes must include this work.
+        The log has to be moved at some time, so the measured bytes must include the move.
         """
         if self._path is not None:
             with closing(sqlite3.connect(self._path)) as connection:

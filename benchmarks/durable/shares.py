@@ -28,7 +28,7 @@ _SPREAD_MS: Final = 2_000
 
 def measure(path: Path, keys: list[str]) -> list[Measure]:
     """
-    Run jobs with *keys* in turns with the bare loop: due at once, and then spread over two seconds.
+    Run jobs with *keys* and the bare loop in turns: first due at once, and then spread over two seconds.
 
     Both use the same file. Each round compares two consecutive runs. Each result is the median of the rounds.
     """

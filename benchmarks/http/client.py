@@ -84,7 +84,7 @@ class _Load:
 
     def run(self, bodies: list[bytes], at: Callable[[int], float]) -> float:
         """
-        Send each of *bodies* at the time that *at* returns for its number, or later, when a connection is free.
+        Send body number *n* at the time `at(n)`, or later if no connection is free then.
 
         Return the duration in seconds.
         """

@@ -30,13 +30,13 @@ BURST: Final = "burst"
 COUNT: Final = 1_000_000
 LANES: Final = 10
 KINDS: Final = ("none", "paused", "hung", "limited", "async", "short")
-"""States of the burst's jobs, one for each pair of runs. With `none`, the control, the jobs are not yet set."""
+"""States of the many due jobs; two owners run with each. With `none`, the control, these jobs are not yet set."""
 _SCOPE: Final = "handler:burst"
 _LOT: Final = 5_000
 _EACH_S: Final = 0.05
 _AHEAD_S: Final = 0.2
 _LAST_S: Final = 3.0
-"""Seconds in which the last jobs must fire. A job that fires later is a late job of the next owner."""
+"""Seconds to wait for the last jobs of an owner. If a job fires later, it counts as late under the next owner."""
 _PATIENCE_S: Final = 90.0
 
 
@@ -166,7 +166,7 @@ def _set_jobs(client: Scheduler, prefix: str, report: Path, seconds: float) -> s
 
 def _read(report: Path, missing: set[str]) -> tuple[float, list[float]]:
     """
-    Read the report of an owner, and remove the keys of the jobs that fired from *missing*.
+    Read the report of an owner, and remove from *missing* the keys of jobs that fired.
 
     Return the owner's memory in bytes, or 0 if the report does not have it, and how late each job was, in ms.
     """

@@ -84,7 +84,7 @@ def _page(work: str, look: Callable[[str], object], prefixes: Sequence[str]) -> 
 
 def _rate(work: str, change: Callable[[], int]) -> list[Measure]:
     """
-    Return the number of jobs that *change* changes per second, and its CPU time in this process for each job.
+    Return how many jobs *change* handles per second, and the CPU time of this process for each job.
     """
     begin, cpu = time.perf_counter(), time.process_time()
     count = change()

@@ -22,7 +22,7 @@ __all__ = ["HANDLERS", "MEMORY", "STAGED", "measure", "own"]
 STAGED: Final = "staged"
 MEMORY: Final = "memory of a staged job"
 HANDLERS: Final = 16
-"""Number of handlers. There are several, because the jobs of a single handler may not fill all the room in memory."""
+"""Number of handlers. There are several, because one handler's jobs cannot take all the room in memory."""
 _AHEAD_S: Final = 1_800
 _HORIZON_S: Final = 3_600
 _PATIENCE_S: Final = 600.0
