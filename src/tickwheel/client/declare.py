@@ -50,7 +50,7 @@ _TRIES: Final = 20
 @dataclass(slots=True)
 class _Part:
     """
-    The part of a declaration in one partition: the manifest *before* and *after* it, and its current jobs (*members*).
+    One partition's part of a declaration: its manifest before and after the declaration, and its current jobs.
     """
 
     store: Store
@@ -130,9 +130,9 @@ def _check_owners(parts: Sequence[_Part]) -> None:
 
 def _is_written(client: Client, parts: Sequence[_Part], done: dict[str, DeclaredJob], outcomes: list[Outcome]) -> bool:
     """
-    Write *parts*, and add to *done* and *outcomes*; return False if another declaration came in between.
+    Write *parts*, and add the results to *done* and *outcomes*; return False if another declaration came in between.
 
-    In that case, some partitions may have been written. The next try finds nothing to change there.
+    Some partitions may then have been written. The next try finds nothing to change there.
     """
     for part in parts:
         gone = part.gone()

@@ -10,7 +10,7 @@ __all__ = ["ANY_ATTEMPT", "AttemptState", "AttemptStatus"]
 
 class AttemptState(StrEnum):
     """
-    The state of a counted attempt, as reported by a node that knows it for certain.
+    The state of an attempt that the store has counted, as reported by a node that knows the state for certain.
     """
 
     STARTED = "started"
@@ -24,11 +24,11 @@ class AttemptState(StrEnum):
 @record
 class AttemptStatus:
     """
-    The state of one counted attempt of one job.
+    The state of one attempt that the store has counted.
 
-    The store knows that an attempt is counted, but not whether it has started, because a start writes nothing. A write
-    to a job with a counted attempt must therefore contain the attempt's status, which only the job's owner knows.
-    Without the status, the store answers TOO_LATE and changes nothing.
+    The store does not know whether the attempt has started, because a start writes nothing. A write to a job with a
+    counted attempt must therefore contain the attempt's status, which only the job's owner knows. Without the status,
+    the store answers TOO_LATE and changes nothing.
     """
 
     generation: int

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 BULK: Final = "bulk"
-"""Outcome of the record that a bulk change adds to the log of acts."""
+"""The outcome that the log of acts shows for a bulk change."""
 CHANGES_MAX: Final = 10_000
 """Maximum number of changed jobs that the answer to a bulk change lists."""
 BULK_VERBS: Final = ("cancel", "move", "spread", "run", "replay", "pause", "resume")

@@ -2,8 +2,7 @@
 Validates and converts callers' values.
 
 Each check raises an `InvalidJobError` that names the value and the remedy, an `InvalidDelayError` for NaN, or a
-TypeError for a wrong type. Delays end at 100 years, because a job that never fires would hold its key and its row
-forever.
+TypeError for a wrong type. Delays end at 100 years, because a job that never fires would keep its key and row forever.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ SOCKET_S_MAX: Final = 2_147_483
 _FIRST_DATE_S: Final = 1e8
 """March 1973. A number below this was probably not meant as seconds since the epoch, but as a delay."""
 _FLOAT_NOISE_MS: Final = 5e-4
-"""Maximum rounding error of float seconds, in ms. A fraction of a millisecond that is not larger is not rounded up."""
+"""Maximum rounding error of float seconds, in ms. A time that exceeds a whole ms by no more is rounded down."""
 FAR_MS = 36_525 * 86_400_000
 """100 years of 365.25 days."""
 

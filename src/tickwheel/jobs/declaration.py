@@ -54,8 +54,7 @@ class DeclaredJob:
     Attributes:
         outcome: CREATED, UNCHANGED, CHANGED, DEAD (the job stays a dead letter), FINISHED (the rule has no further
             run), REPLACED (the job was a one-time job) or CANCELLED (the manifest no longer contains the job).
-        job: The job after the declaration, or None. For a cancelled job, its last state. In a dry run, the expected
-            job.
+        job: The resulting job, or None. For a cancelled job, its last state. In a dry run, the expected job.
         before: In a dry run, the current job, or None.
     """
 

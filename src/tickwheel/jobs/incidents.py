@@ -2,9 +2,9 @@
 Groups dead letters by their cause. The groups are called incidents.
 
 Two dead letters are in one group if their target and handler are equal, their errors come from the same line of the
-user's code (if known), and the errors differ only in variable parts: numbers, ids and quoted values. Quoted names from
-the program's code are not variable parts: the key of a KeyError; the names in an AttributeError, NameError or
-ImportError; and names after words such as "table" or "column".
+user's code (if known), and the errors differ only in variable parts: numbers, ids and quoted values. Some quoted names
+are not variable parts: the key of a KeyError; the names in an AttributeError, NameError or ImportError; and names after
+words such as "table" or "column".
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ _VARIABLE: Final = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z_.]{0,63}")
-"""Matches a name in the program's code. A quoted text with a digit does not match, and counts as a variable part."""
+"""Matches a quoted text that may be a name in the user's code. A text with a digit is a variable part of an error."""
 _NAMING_ERRORS: Final = re.compile(
     r"(?:[\w.]+\.)?(?:KeyError|AttributeError|NameError|UnboundLocalError|ImportError|ModuleNotFoundError)\b"
 )
-"""Matches Python's errors whose quoted texts are names in the program's code."""
+"""Matches errors of Python whose quoted texts are names in the user's code."""
 _NAMING_WORDS: Final = re.compile(
     r"\b(?:argument|attribute|column|command|constraint|database|exchange|field|function|handler|index|keyword|method"
     r"|module|option|package|parameter|property|queue|relation|role|schema|table|topic|type|variable|view)s?:? ?$",
     re.IGNORECASE,
 )
-"""Matches words after which a quoted text is a name in the program's code."""
+"""Matches a word, such as "column", that shows that the quoted text after it is a name in the user's code."""
 _WORD_CHARS: Final = 16
 
 

@@ -8,7 +8,7 @@ __all__ = ["lane_of"]
 
 _ORIGIN: Final = re.compile(r".*?://[^/?#]*", re.DOTALL)
 _NAMED: Final = ("handler", "pull")
-"""Targets with a lane for each handler. The handlers of other targets may be URLs."""
+"""Targets that have one lane for each handler. Any other target has one lane, or a lane for each receiver."""
 
 
 @lru_cache(maxsize=4_096)

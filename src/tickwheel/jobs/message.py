@@ -32,16 +32,16 @@ def was_tried(job: Job) -> bool:
 
 def with_message_id(job: Job) -> Job:
     """
-    Return *job* with its message id in `sent_as`, if it was tried. Call it before generation or `first_set_at` change.
+    Return *job*; a tried job has its message id in `sent_as`. Call this before `generation` or `first_set_at` changes.
     """
     return replace(job, sent_as=message_id_of(job)) if job.attempt and job.sent_as is None else job
 
 
 def same_run(job: Job, after: Job) -> Job:
     """
-    Return *after*, the new state of *job*, with the message id of *job* if the run is the same and was already tried.
+    Return *after*, the new state of *job*. If the run is still the same and was already tried, it keeps its message id.
 
-    If the payload, receiver or nominal instant has changed, it is a different run, which needs its own id.
+    If the payload, receiver or nominal instant has changed, *after* is a different run, which needs its own id.
     """
     if after.generation == job.generation:  # a write that changed nothing
         return after

@@ -96,9 +96,9 @@ class SetMode(StrEnum):
     REPLACE = "replace"
     """Take the new due time and payload (a sliding debounce)."""
     KEEP = "keep"
-    """Keep the first job unchanged: first wins."""
+    """Keep the pending job unchanged: first wins."""
     EARLIEST = "earliest"
-    """Take the new payload and the earlier due time. A recurring job keeps its rhythm."""
+    """Take the new payload, and the earlier of the two due times. A recurring job keeps its rhythm."""
     RESTART = "restart"
     """Begin a new series in place of the old series, and drop the pending runs of the old series."""
 
@@ -310,8 +310,8 @@ class Adopt:
     Take over a pending or dead job from another store, with its attempt, error and due times unchanged.
 
     The answer is CREATED, or WRONG_GENERATION if the key has a live job or an unexpected dead job. *if_generation* is
-    the generation of the dead job to replace, or 0 if the key must have no dead job. All generations from now on
-    are larger than the job's old generation, so that no fire id is used twice.
+    the generation of the dead job to replace, or 0 if the key must have no dead job. All later generations are larger
+    than the job's old generation, so that no fire id is used twice.
     """
 
     job: Job
@@ -342,8 +342,7 @@ class SetAside:
 
     The answer is SETTLED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER; it contains no job. The job keeps
     its due time, generation and attempts, but is not among any shard's due jobs until a node claims it (`take_up`).
-    *error* is the reason why the handler does not accept the job; None if the handler is missing. *job* is as in a
-    `Begin`.
+    *error* is the reason why the handler rejects the job; None if the handler is missing. *job* is as in a `Begin`.
     """
 
     job: Job
@@ -434,7 +433,7 @@ class Declare:
 @record
 class Claim:
     """
-    Begin jobs that earlier writes of the batch create. For stores with `claims_sets`, and only as the last write.
+    Begin jobs that earlier writes of the batch create; only as the last write, for stores with `claims_sets`.
 
     *indexes* are the positions of plain `Set` writes. A job is begun if its `Set` was answered CREATED and no later
     write of the batch changes it, but the store may leave any of these jobs pending. The answer to each `Set` shows its
@@ -451,7 +450,7 @@ JobWrite: TypeAlias = Set | Move | Cancel | SetPause | Resume | Replay | Adopt |
 Write: TypeAlias = JobWrite | Declare | Keep | Claim
 
 Contested: TypeAlias = Set | Move | Cancel | SetPause
-"""A caller's write that may find an attempt of the job already counted. Its field `over` has the attempt's status."""
+"""A caller's write to a job whose attempt may already be counted. Its field `over` has the attempt's status."""
 
 
 def key_of(write: Write) -> str:

@@ -19,7 +19,7 @@ __all__ = ["ONCE", "Keep", "Once", "Repeat"]
 @record
 class Once:
     """
-    The mark of one write of a request.
+    The idempotency mark of one write of a request.
 
     Attributes:
         token: The name of the request: 32 hexadecimal digits from the idempotency key and the caller.

@@ -62,7 +62,7 @@ _OF_RULES: Final = (
     "time",
 )
 FIELDS: Final = frozenset({*_OF_RULES, "exclude", "jitter_ms", "misfire", "overlap", "tz", *_MORE, *_STATE})
-"""All fields of a canonical text. A text with a field of a later version is refused."""
+"""All fields that a canonical text may have. A text with any other field, such as a later version's, is refused."""
 _NUMBERS: Final = frozenset(
     {"anchor_at", "every_ms", "jitter_ms", "due_at", "begun", *_MORE, *_STATE} - {"then", "ended"}
 )
@@ -72,7 +72,7 @@ _DAY: Final = timedelta(days=1)
 _PASSES_MAX: Final = 10_000
 """Maximum number of excluded ranges that a search for an instant skips. Each costs up to 50 microseconds."""
 _AHEAD_MS: Final = 50 * 366 * 86_400_000
-"""Maximum time that a search for an instant looks ahead, in ms. It is the same as for a cron line."""
+"""Maximum time, in ms, that a search for an instant looks ahead: 50 years, as for a cron line."""
 _ZONES_MS: Final = 26 * 3_600_000
 """The largest difference between two zones: the most by which outdated zone data can shift an instant."""
 _LAST_MS: Final = 253_370_764_800_000
@@ -133,7 +133,7 @@ class Overlap(StrEnum):
     ONCE = "once"
     """One run makes up for all instants that passed during a run. It follows immediately."""
     ALL = "all"
-    """One run follows for each instant that passed during a run, one at a time."""
+    """Each instant that passed during a run gets its own run later. These runs follow one after the other."""
     CANCEL = "cancel"
     """At the first instant that passes during a run, the run is asked to stop. The next run then follows."""
 
@@ -159,8 +159,7 @@ class Recurrence:
 
     Attributes:
         rule: The series of nominal instants.
-        jitter_ms: Maximum delay of a run. The delay comes from a hash of the key, so all runs of a key have the same
-            delay.
+        jitter_ms: Maximum delay of a run. The delay comes from a hash of the key, so it is equal for all runs of a key.
         grace_ms: With misfire SKIP, a run with more than this lateness counts as missed.
         until: The last nominal instant allowed, or None.
         max_runs: Number of runs of the series, or None for no limit.
@@ -204,7 +203,7 @@ class Recurrence:
         """
         Return the job's first instant later than *after* (ms since the epoch), or None if there is none.
 
-        The result is never before `next_at`, nor before the start of an interval or of dates. `nominal` ignores both.
+        The result is not earlier than `next_at` or the start of the rule, if it has one. `nominal` ignores both limits.
         """
         if self.next_at is not None and self.next_at > after:
             return self.next_at
@@ -217,11 +216,11 @@ class Recurrence:
 
     def nominal(self, after: int, passes: Iterable[object] | None = None) -> int | None:
         """
-        Return the series' first instant later than *after*, before any jitter, or None if there is none.
+        Return the first nominal instant (without jitter) later than *after*, or None if there is none.
 
         If a zone's calendar omits a day, a run on that day counts as missed, and misfire "skip" drops it. Times are in
         ms since the epoch. *passes* has one item for each excluded instant that the search may skip; several searches
-        may share it. Once it is used up, the search raises an InvalidRecurrenceError.
+        may share it. When *passes* is used up, the search raises an InvalidRecurrenceError.
         """
         last = after + _AHEAD_MS
         line = self.rule if isinstance(self.rule, Cron) else None
@@ -311,7 +310,7 @@ class Recurrence:
 
     def postponed(self, key: str, due_at: int, begun: int, expires_ms: int | None = None) -> Recurrence:
         """
-        Return the recurrence while the run due at *due_at* waits for a retry. *expires_ms* is the run's time to live.
+        Return the recurrence of a series whose run due at *due_at* waits for a retry. *expires_ms* is its time to live.
 
         If the misfire or overlap policy makes up for passed instants, the series later continues from this run.
         """
@@ -362,7 +361,7 @@ class Recurrence:
         """
         Return True if both rules have the same instants, even if their texts differ.
 
-        For intervals and dates, equal periods are enough, unless *has_phase* is True (the caller chose a start).
+        For intervals and dates, equal periods are enough; but if *has_phase* is True, their phases must also be equal.
         """
         rule, wanted = self.rule, other.rule
         is_same = rule == wanted or _meaning(rule) == _meaning(wanted)
@@ -371,14 +370,14 @@ class Recurrence:
 
     def has_same_runs(self, other: Recurrence, *, has_phase: bool = False) -> bool:
         """
-        Return True if the rules have equal instants and ends; *has_phase* as in `has_same_instants`.
+        Return True if the rules have equal instants, `until` and `max_runs`. For *has_phase*, see `has_same_instants`.
         """
         is_end = (self.until, self.max_runs) == (other.until, other.max_runs)
         return is_end and self.has_same_instants(other, has_phase=has_phase)
 
     def is_like(self, other: Recurrence, *, has_phase: bool = False) -> bool:
         """
-        Return True if the rules are equal. The state of the series is ignored; *has_phase* as in `has_same_instants`.
+        Return True if the rules are equal, ignoring the state of the series. For *has_phase*, see `has_same_instants`.
         """
         if (self.misfire, self.jitter_ms, self._overlaps) != (other.misfire, other.jitter_ms, other._overlaps):
             return False
@@ -574,7 +573,7 @@ def _begun_again(
     series: Recurrence, nominal: int, shift: int, now: int, last: int | None
 ) -> tuple[int | None, Recurrence]:
     """
-    Return the result of `turned_into` if the new rule has other instants, and no run is begun, due or postponed.
+    Return the result of `turned_into` when the instants change and no run has begun, is due or was postponed.
 
     *series* has the new rule and the old state. *nominal* is the nominal instant of the scheduled run, *shift* is the
     jitter of the new rule, and *last* is the nominal instant of an interval's last run, or None.

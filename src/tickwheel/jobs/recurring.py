@@ -87,7 +87,7 @@ def first_run(
     request: SetRequest, key: str, start: int | None, now: int, latest: int | None = None
 ) -> tuple[int | None, str]:
     """
-    Return the first due time and the canonical text of a recurring request, whose runs count from *start* if given.
+    Return the first due time and the canonical text of a recurring request. Its runs count from *start*, if given.
 
     An interval without a start counts from *latest*, the maximum that the store's clock may read, or from *now*. If its
     start has passed, the late run is due now; later runs still count from the start. A cron line or date waits for its

@@ -25,7 +25,7 @@ _REMEDIES: Final = {
     "enum.Enum": "pass value.value, and read it with its class",
     "tickwheel.jobs.task_call.TaskCall": "pass it behind the key, as in set('order/17', call)",
 }
-"""Remedies by the name of a type, so that the type's module need not be imported."""
+"""Remedies by the name of a type. The module of the type need not be imported."""
 
 
 _MARKS: Final = {
@@ -34,7 +34,7 @@ _MARKS: Final = {
     "__dataclass_fields__": "pass dataclasses.asdict(value), and read it with its class",
     "__attrs_attrs__": "pass attrs.asdict(value), and read it with its class",
 }
-"""Remedies by an attribute of a library's classes, so that the library need not be imported."""
+"""Remedies by an attribute that only the classes of one library have. The library need not be imported."""
 
 
 class NotJsonError(TypeError): ...

@@ -432,10 +432,9 @@ def _first_run(request: SetRequest, key: str, now: int, latest: int | None) -> t
 
 def _is_counted(request: SetRequest, first: int | None, latest: int | None) -> bool:
     """
-    Return True if the *first* due time of *request* counts from *latest* and may move with the store's clock.
+    Return True if the store may correct the *first* due time of *request* by its own clock.
 
-    A run that is due now must not move. Other runs must not move if they could pass the end of the series or reach an
-    excluded time.
+    False if the run is due now, or if the request has an end or exclusions, which the corrected time could violate.
     """
     if first is None or latest is None or request.until is not None or request.exclude:
         return False

@@ -33,7 +33,7 @@ __all__ = [
 
 CODES: Final = {State.PENDING: 0, State.RUNNING: 1, State.DEAD: 2}
 ASIDE: Final = 3
-"""The stored code of a pending job that is set aside because no owner can run it. A code modulo 3 gives the state."""
+"""Stored code of a pending job that is set aside because no owner can run it. Modulo 3, each code gives the state."""
 PAUSED: Final = 6
 PLACE: Final = attrgetter("due_at", "generation")
 """Returns the due time and the generation of a job, by which due jobs are sorted."""
@@ -115,7 +115,7 @@ def is_default_but(
     Return a function that returns True if all fields of an instance of *kind*, except *names*, have their defaults.
 
     Fields that *kind* gets later are also compared. *nested* maps a field that contains an object to the object's type
-    and to the object's fields that are not compared. *also* is the text of a further condition on the instance `each`.
+    and to the object's fields that are not compared. *also* is the text of a further condition on `each`, the instance.
     """
     tests: list[str] = []
     defaults: dict[str, Any] = {}

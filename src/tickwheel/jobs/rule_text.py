@@ -18,7 +18,7 @@ _GAPS: Final = {"end": "at the end of the gap", "skip": "left out"}
 
 def rule_text(recurrence: str, moment: Callable[[int], str], *, explains_cron: bool = False) -> str:
     """
-    Return a canonical *recurrence* in words. Of its state, only the number of runs left is included.
+    Return a canonical *recurrence* in words: the rule, and the number of remaining runs.
 
     *moment* converts an instant, in ms since the epoch, to text. If *explains_cron* is True, the meaning of a cron line
     in English, if known, precedes the line.

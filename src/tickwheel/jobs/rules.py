@@ -129,7 +129,7 @@ is_plain_set: Final = is_default_but(
     nested={"job": (Job, PLAIN_SET)},
     also=f"not each.if_generation and each.job.expires_at != {STOPPED}",
 )
-"""Returns True if a `Set` is plain: for a key without a job, it creates a job with defaults outside of `PLAIN_SET`."""
+"""Returns True if a `Set` for a key without a job creates a job with defaults in all columns except `PLAIN_SET`."""
 
 
 def decide(  # noqa: C901, PLR0911 - one for each kind of write

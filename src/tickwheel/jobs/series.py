@@ -161,8 +161,8 @@ def runs_besides(job: Job) -> str | None:
     """
     Return the recurrence of *job* for an additional run before the scheduled run at `job.due_at`.
 
-    After the additional run, the series continues at `job.due_at`. If the pending run is itself an additional run, a
-    retry or postponed, the recurrence stays unchanged.
+    After the additional run, the series continues at `job.due_at`. The recurrence stays unchanged if the pending run is
+    a retry, was postponed, or is itself an additional run.
     """
     if not is_series(job):
         return job.recurrence

@@ -21,7 +21,7 @@ class TaskCall:
     Attributes:
         handler: The task's name.
         payload: The arguments by name, in JSON, without omitted arguments.
-        retry: The task's policy, or None for the scheduler's.
+        retry: The task's retry policy, or None for the scheduler's.
     """
 
     handler: str

@@ -16,7 +16,7 @@ from tickwheel.jobs.requests import SetRequest, When, due_at, flag
 from tickwheel.typing import Duration
 
 ACTOR: ContextVar[Actor | None] = ContextVar("tickwheel_actor", default=None)
-"""The author of the writes of the current request to a service, for the history."""
+"""The author that the history records for the writes of a service's current request."""
 
 __all__ = [
     "ACTOR",

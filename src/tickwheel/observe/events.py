@@ -193,7 +193,7 @@ class JobSnoozed(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class JobDied(FiringEvent):
     """
-    No attempt is left. The job is a dead letter, or, if it recurs, continues at *next_at* without this run.
+    No attempt is left. The job is now a dead letter or, if it is recurring, continues with its next run at *next_at*.
     """
 
     error: str

@@ -65,10 +65,10 @@ def _exporter(name: str) -> Any:
 
 class OpenTelemetryTracer:
     """
-    Traces firings of jobs whose set call was sampled, and a fraction of the jobs that were set outside of any trace.
+    Traces all firings of jobs whose set call was sampled, and a fraction of the firings of jobs without a trace.
 
     Args:
-        share: Fraction of traced firings among jobs that were set outside of any trace, 0 to 1.
+        share: Fraction of firings to trace, 0 to 1, for jobs that were set outside of any trace.
         provider: Receives the spans; None for the global provider.
     """
 

@@ -53,7 +53,7 @@ class Tracer(Protocol):
     @property
     def share(self) -> float:
         """
-        The fraction of traced firings among jobs without a trace, 0 to 1. The scheduler reads it once.
+        The fraction of firings to trace, 0 to 1, for jobs without a traceparent. The scheduler reads it once.
         """
 
     def current(self) -> str | None:
@@ -63,7 +63,7 @@ class Tracer(Protocol):
 
     def samples(self, trace: str) -> bool:
         """
-        Return True if the firings of a job with *trace* are traced.
+        Return True if the firings of a job with the traceparent *trace* are traced.
         """
 
     def begin(self, fired: Callable[[], JobFired], trace: str | None) -> Span:

@@ -50,7 +50,7 @@ _AHEAD_S: Final = 0.1
 """Maximum time that a leased firing waits for its handler's rate limit."""
 
 _INSIDE: ContextVar[Puller | None] = ContextVar("tickwheel_puller", default=None)
-"""The puller whose handler runs in the current context, on a thread or on any event loop."""
+"""The puller whose handler is running in the current context: a thread, or a task of an event loop."""
 
 
 @dataclass(slots=True, eq=False)

@@ -1,8 +1,8 @@
 """
 Internal: sends requests to a service, and retries them until they are answered or their time is over.
 
-Requests run on an event loop in its own thread, for both kinds of scheduler. Every write has an Idempotency-Key, so
-that the service executes it only once, even if the answer was lost and the write is sent again.
+Requests run on an event loop in its own thread, for `Scheduler` and `AsyncScheduler` alike. Every write has an
+Idempotency-Key, so that the service executes it only once, even if the answer was lost and the write is sent again.
 """
 
 from __future__ import annotations
@@ -41,9 +41,7 @@ _LOST: Final = frozenset({0, 502, 504})
 """Statuses without the service's own answer: no answer (0), or a proxy's. The service may have executed the request."""
 _REMEDY: Final = "is this the right address?"
 _AT_ONCE_MAX: Final = 100
-"""
-Maximum number of concurrent requests, not counting long polls. The timeout of a further request begins after its wait.
-"""
+"""Maximum number of concurrent requests, except long polls. Further requests wait, and then their timeouts begin."""
 
 
 class _Document(dict[str, Any]):
@@ -196,7 +194,7 @@ class Transport:
         params: Mapping[str, Any] | None,
     ) -> tuple[int, Any, float]:
         """
-        Send a request once. Return its status (0: no answer), its document or the reason, and the requested delay.
+        Send a request once. Return the status (0: no answer), the document or the failure, and the requested delay.
         """
         import httpx  # noqa: PLC0415  an extra, loaded on first use
 

@@ -50,7 +50,7 @@ class Common:
         timeout: Maximum time for an answer of a service, with all retries, in seconds.
 
     Raises:
-        UnsupportedError: If *store* is a service, for targets, a clock or a tracer. If not, for a token or timeout.
+        UnsupportedError: For targets, a clock or a tracer with a service, or a token or timeout with another store.
         StoreError: If the URL does not name a store. The store itself is opened on first use.
         MissingExtraError: If a library that the store needs is not installed.
     """
@@ -127,7 +127,7 @@ class Common:
 
         Args:
             name: The name that jobs give; None for the function's name, as for a plain `@scheduler.handler`.
-            retry: The retry policy of jobs that are set here without a policy.
+            retry: The retry policy for this handler's jobs that this scheduler sets without `retry=`.
             timeout: Seconds after which an attempt counts as failed; None for no timeout. The default is
                 `SchedulerOptions.timeout_s`, half an hour. A heartbeat restarts the timeout. A thread cannot be
                 stopped, so a `def` continues after its timeout, but its result is ignored.
@@ -145,7 +145,7 @@ class Common:
 
         Raises:
             InvalidJobError: If the name is taken or invalid, a limit is not positive, the lane has handlers with
-                different limits, or a process could not find the function.
+                different limits, or *executor* is "process" and a new process could not import the function.
             TypeError: If the function takes neither one nor two arguments.
         """
         if callable(name):
@@ -194,7 +194,7 @@ class Common:
             name: The task's name in jobs; the default is `module.qualname`. A function of the main module, or inside
                 another function, has no default name.
             aliases: Earlier names. The task also runs jobs with these names.
-            retry: The retry policy of the task's jobs that are set without a policy.
+            retry: The retry policy for this task's jobs that are set without `retry=`.
             retry_on: The classes of exceptions after which the job is retried. After any other exception, it becomes a
                 dead letter. The default is all exceptions. An attempt that is ended from outside, for example by its
                 timeout, is always retried.
@@ -295,7 +295,7 @@ class Common:
         """
         Return the last firings of this scheduler: finished firings in the order of their ends, then running firings.
 
-        The scheduler keeps 500 finished firings. With *after*, only firings with larger numbers are returned.
+        The scheduler keeps 500 finished firings. With *after*, finished firings up to number *after* are omitted.
         """
         return self._core.recent(after)
 

@@ -32,7 +32,7 @@ class Fleet(Common):
 
     def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
         """
-        Return the number of pending jobs due in each of *steps* (1 to 1000) steps of *step* seconds from *since* on.
+        Return the number of pending jobs due in each of *steps* (1 to 1000) intervals of *step* seconds, from *since*.
 
         The cost grows with the number of jobs that are counted.
         """
@@ -83,9 +83,9 @@ class Fleet(Common):
 
     def latest_dead(self, limit: int = 100, prefix: str = "") -> Sequence[Job]:
         """
-        Return the latest *limit* (1 to 1,000) dead letters, latest first by the last attempt's due time.
+        Return at most *limit* (1 to 1,000) dead letters, sorted by the last attempt's due time, latest first.
 
-        With *prefix*, only keys that begin with *prefix* are returned, from the 10,000 latest dead letters.
+        With *prefix*, only keys that begin with *prefix* are returned, and only the latest 10,000 letters are searched.
         """
         return self._core.client.latest_dead(limit, prefix)
 

@@ -80,7 +80,7 @@ class MigrationReport:
         finished: Number of moved jobs that an earlier migration had left unfinished.
         changed: Number of jobs that other callers changed during the move. These changes are kept.
         conflicts: Keys that exist in both stores. Their jobs stay where they are.
-        others: Keys of jobs that stay in the source: they run, move to a third store, or were not parked in step 1.
+        others: Keys of jobs left in the source: they run, move to a third store, or could not be reserved for the move.
         late: Number of jobs that callers have set in the source since the last pass. Migrate again to move these.
         left: Number of jobs now in the source: `conflicts`, `others` and `late`.
         is_complete: True if every moved job is restored to the state that it had before the migration.
@@ -135,7 +135,7 @@ class Migration:
         """
         Prepare the migration.
 
-        *batch* is the number of jobs moved in one step, and *wait_s* the maximum wait for the leases of a dead owner.
+        *batch* is the number of jobs moved in one step, and *wait_s* the maximum wait for a dead owner's leases to end.
         *on_progress* is called with the number of jobs moved by a batch, and *on_step* with the name of each step done.
         """
         self._source, self._target = source, target

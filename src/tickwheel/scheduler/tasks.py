@@ -231,7 +231,7 @@ class Task(Generic[_P, _Q, _R]):
         Register the function with *handlers* under all its names, each attempt wrapped by *around*.
 
         Raises:
-            InvalidJobError: If a name is taken, a limit is not positive, or a worker process cannot import it.
+            InvalidJobError: If a name is taken, a limit is not positive, or a process cannot import the function.
         """
         fields = self._fields
         executor = fields.get("executor", "thread")

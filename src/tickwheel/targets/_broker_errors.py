@@ -65,7 +65,7 @@ _WRONG: Final = frozenset(
     }
 )
 _WRAPPER: Final = "OperationalError"
-"""An error of kombu that wraps any error of its transport. Without a cause, it means that the broker is unreachable."""
+"""An error of kombu that wraps any error of its transport. If it wraps none, the broker is unreachable."""
 NO_MEMORY: Final = "OOM command not allowed"
 """Text in the error of a Redis that is out of memory. Before Redis 7.0, an error in a script has no other sign."""
 _NO_LIBRARY: Final = "Please install"

@@ -2,7 +2,7 @@
 The link to one receiver: a connection, a circuit breaker and the unanswered messages. All brokers and queues use it.
 
     the receiver                                       verdict
-    cannot be reached, is blocked, or breaks off       the job waits and uses no attempt
+    cannot be reached, is blocked, or disconnects      the job waits and uses no attempt
     has no room                                        the jobs of this handler wait and use no attempt
     does not answer in time                            the job waits for the answer and uses no attempt
     refuses the message                                a failed attempt, with its reason

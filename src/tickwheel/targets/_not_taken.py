@@ -1,9 +1,8 @@
 """
-Messages that a receiver did not take, for a reason that is not in the message.
+Postpones messages whose receiver cannot take them now, for example because it is full or unreachable.
 
-The job waits, and no attempt counts, until the job `expires`, but at most for a day. After that, each try is a failed
-attempt. The start of the wait is stored with the job's error, so that a restart or a change of nodes does not reset the
-wait.
+The job waits for at most a day, or until it `expires`, and no attempt counts. After a day, each try is a failed
+attempt. The start of the wait is stored with the job's error, so it survives restarts and changes of nodes.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _SINCE: Final = re.compile(r"waits since (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ): ")
 
 class NotTakenError(Exception):
     """
-    A message was not taken, for a *reason* that is not in the message.
+    A message could not be delivered for now. *reason* is the cause; the message itself is not.
 
     *is_up* is True if the receiver works, and None if its state is unknown, as after a broken connection. *is_full* is
     True if the receiver has no room for the messages of this handler. *after_s* is the wait that the receiver requests.

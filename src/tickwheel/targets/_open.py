@@ -41,7 +41,7 @@ MODULES: Final = {
     "rq+": "rq",
     "dramatiq+": "dramatiq",
 }
-"""The module of each URL scheme. For a queue, the scheme of its broker follows a plus sign."""
+"""The module for each URL scheme. In a scheme such as "rq+redis", the part up to the plus sign decides."""
 
 
 def make_target(url: str, *, has_to_run: bool = False) -> Target:

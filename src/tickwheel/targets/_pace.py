@@ -25,9 +25,9 @@ _TAKEN_MAX: Final = 1_000
 _CAUTION: Final = 0.9
 _CUT: Final = 0.7
 _GROWTH: Final = 0.002
-"""A known pace grows by this fraction of its value at the last refusal, times the square of the seconds since then."""
+"""In t seconds after a refusal, a known pace grows by this fraction of its value at the refusal, times t squared."""
 _GROWTH_UNKNOWN: Final = 1.5
-"""Growth factor of the rate per second while no limit is known; large, so that one refusal causes little delay."""
+"""Factor by which the pace grows per second while no limit is known; large, so that one refusal causes little delay."""
 _GROWN_S: Final = 30.0
 _RATE_MIN: Final = 1.0
 _FORGET_S: Final = 60.0
@@ -47,7 +47,7 @@ _WAIT_MIN_S: Final = 1.0
 _GROWING_WAIT_S: Final = 2.0
 """Maximum seconds that a message waits for its turn while no limit is known."""
 _BURST_S: Final = 0.5
-"""A backlog of this length, in seconds at the current pace, may be sent at once."""
+"""Length of a burst: the messages of this number of seconds, at the current pace, may be sent at once."""
 _TURNS_MAX: Final = 100_000
 
 

@@ -17,7 +17,7 @@ __all__ = ["read_secret", "signature"]
 
 _PREFIX = "whsec_"
 _BYTES_MIN, _BYTES_MAX = 24, 64
-"""Minimum and maximum length of a key, in bytes, by the specification. A shorter key could be guessed."""
+"""Minimum and maximum length of a key, in bytes, according to the specification. A shorter key could be guessed."""
 
 
 def read_secret(secret: str) -> bytes:

@@ -172,7 +172,7 @@ class AmqpTarget(Linked):
 
     async def _is_taken(self, pika: Any, held: _Open, firing: Firing) -> bool:
         """
-        Publish, and raise the broker's error about this message. Return False if another message closed the channel.
+        Publish the message. Raise the broker's error about it; return False if another message closed the channel.
         """
         exchange, _ = _split(firing.job.handler)
         size = len(firing.job.payload)

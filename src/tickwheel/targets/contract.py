@@ -105,7 +105,7 @@ class Stopping(Protocol):
 
     Attributes:
         overlap_cancelled: True if the attempt must stop for the next run of its job, False if the job was cancelled.
-        expire: Called when the attempt must stop. A function that is set later is not called.
+        expire: A function to call when the attempt must stop. If it is set after that, it is not called.
     """
 
     is_stopped: bool
@@ -379,8 +379,8 @@ class Limiting(Protocol):
         """
         Return the limits of the lane of *handler*, or None. The result is constant for each lane.
 
-        The jobs of a target share one lane, except that handlers with URLs have a lane for each scheme, host and port.
-        May be called from any thread.
+        In a target of your own, handlers with URLs have a lane for each scheme, host and port. All others share one
+        lane. May be called from any thread.
         """
 
 

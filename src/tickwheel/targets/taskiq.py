@@ -1,5 +1,5 @@
 """
-The taskiq target: a task is kicked at its due time, with the same id for all attempts.
+The taskiq target: a task is sent ("kicked") at its due time, with the same id for all attempts.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _AT_ONCE: Final = 32
 
 class TaskiqTarget(TaskTarget["_Started"]):
     """
-    Kicks tasks by name. The process that fires need not have their code.
+    Sends tasks by name. The process that fires need not have their code.
 
     Args:
         broker: A `taskiq.AsyncBroker` for this target alone. The target starts it and shuts it down.
-        timeout_s: Time limit of kicking a task.
+        timeout_s: Time limit of sending a task.
         rate: Maximum number of messages a second, evenly spaced; None for no limit.
     """
 

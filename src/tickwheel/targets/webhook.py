@@ -14,8 +14,8 @@ attempt. Then one of these jobs probes the receiver. A failure is a missing answ
 
 After a URL answers 429 or 503 (the URL is full), its requests are paced (see `_pace`): each job gets a time at which
 its request is sent. If several URLs of one receiver are full, the receiver has one pace for all its URLs. Each receiver
-has its own limit of concurrent requests, so that a hanging receiver does not delay others. Only when an attempt is
-within this limit, the circuit breaker is asked, and the timeout of the attempt begins.
+has its own limit of concurrent requests, so that a hanging receiver does not delay others. The circuit breaker is
+asked, and the timeout of an attempt begins, only when the attempt is within this limit.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ _NO_SUCH_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NON
 _PACES_MAX = 10_000
 """Maximum number of URLs whose pace is remembered."""
 _FULL_ADDRESSES = 3
-"""If at least this number of URLs of one receiver are full, the receiver itself counts as full."""
+"""If at least this number of a receiver's URLs answer 429 or 503, the whole receiver counts as full."""
 _RETRY_AFTER_MAX_S = 86_400.0
-"""Maximum wait that a receiver may request. A longer one is shortened to a day."""
+"""Maximum wait that a receiver may request. If it requests more, the wait is a day."""
 _BROKEN = 500
 """Lowest HTTP status that means a failure of the receiver, not of the request."""
 _QUERY = re.compile(r"(https?://[^\s?#]*)[?#]\S*")
