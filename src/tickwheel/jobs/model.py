@@ -416,7 +416,7 @@ class Redate:
 @record
 class Declare:
     """
-    Begin the declaration of a manifest. Its writes follow in the same batch, under the resulting version.
+    Begin the declaration of a manifest. The declaration's other writes follow in the same batch.
 
     *manifest* is the new record. The answer is SUPERSEDED if the stored version is not *if_version*; OTHER_MANIFEST,
     with the job, if a job of *keys* belongs to another manifest; UNCHANGED, without a write, if *manifest* has the

@@ -56,14 +56,14 @@ class Fleet(Common):
         """
         Return the last progress reported by the handler of the running job of *key*; None if there is no report.
 
-        Progress on this node is known immediately. Progress on another node arrives with that node's next report, at
-        each renewal of leases. A node reports the first 50 running jobs with progress.
+        Progress on this node is known immediately. Other nodes report progress at each renewal of their leases, for
+        their first 50 running jobs with progress.
         """
         return progress_of(key, self._core.nodes())
 
     def incidents(self, search: str = "", *, prefix: str = "") -> Incidents:
         """
-        Return the dead letters in groups of errors that differ only in numbers, ids and quoted values.
+        Return the dead letters in groups whose errors differ only in numbers, ids and quoted values.
 
         Only the 10,000 dead letters with the latest due times are read. To replay the jobs of an incident, first try
         `replay_many(incident.keys[:3])`. If that succeeds, call `replay_many(incident.keys, rate=10)`. *search* selects

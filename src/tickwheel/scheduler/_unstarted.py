@@ -1,5 +1,5 @@
 """
-Warns if a scheduler in memory was never started. No other process can reach its jobs, so they would never fire.
+Warns if a scheduler with a store in memory is never started. No other process can reach and fire its jobs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tickwheel.timers.contract import Timer
 __all__ = ["Unstarted"]
 
 _GRACE_S: Final = 1.0
-"""Seconds that a job may be overdue before the warning. Many programs set jobs just before they start the scheduler."""
+"""Seconds that a job may be overdue before a warning. Many programs set jobs just before they start the scheduler."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 

@@ -1,5 +1,5 @@
 """
-Internal: keeps the answers to requests with idempotency keys, for a service over a scheduler.
+Internal: keeps a service's answers to requests with idempotency keys, in the store of the service's scheduler.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ class Task(Generic[_P, _Q, _R]):
         Resolve the annotations, as `start` does.
 
         Raises:
-            InvalidJobError: For an annotation that cannot be resolved, or that JSON cannot represent.
+            InvalidJobError: If an annotation cannot be resolved, or JSON cannot represent its type.
         """
         self._signature.prepare()
 

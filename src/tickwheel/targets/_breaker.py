@@ -32,7 +32,7 @@ _SHARE: Final = 1 / 100
 """A receiver is probed again after this fraction of its downtime."""
 _SPREAD: Final = 0.25
 _TURNS_PER_S: Final = 500.0
-"""Maximum number of jobs per second that are tried again while their receiver gets no calls. Each try costs a write."""
+"""Maximum number of jobs of a receiver that retry per second while its breaker is open. Each try costs a write."""
 
 
 def back_off(elapsed_s: float, most_s: float) -> float:
@@ -62,7 +62,7 @@ class _Breaker:
 
 class Breakers:
     """
-    The circuit breakers of one target, one for each destination. Used on one thread, except `figures`.
+    The circuit breakers of one target, one for each destination. Only `figures` may be called on another thread.
 
     *failures_max* consecutive failures open a breaker. *open_s* is the longest wait before the next probe.
     """

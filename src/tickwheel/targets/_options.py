@@ -1,5 +1,5 @@
 """
-The options of a queue that a job may carry. They are checked when the job is set, even if the library is missing.
+The queue options that a job may have. They are checked when the job is set, even if the queue's library is missing.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Handlers in separate processes, where a crash or a hang ends only its attempt.
+Handlers in separate processes, where a crash or a hang ends only one attempt.
 
 Each process runs one call at a time for one of the dispatcher's threads, and is reused for later calls. Processes are
 spawned, not forked, because a fork would inherit locks that threads hold. The process finds a function by its module's

@@ -1,8 +1,8 @@
 """
 The protocol of a target, the destination of fired jobs.
 
-A target resolves a handler's name into a `Call`, which the dispatcher then makes for every firing. The result of a
-call decides the outcome of the attempt: `DeadLetter`, `Snooze` and `Retry` have their meanings, any other value means
+A target resolves a handler's name into a `Call`, which the dispatcher then makes for every firing. The result of a call
+decides the outcome of the attempt: `DeadLetter`, `Snooze` and `Retry` are explained below, any other value means
 success, and an exception means a failed attempt.
 """
 
@@ -270,7 +270,7 @@ class End(Protocol):
 
     def start(self) -> Callable[[], object] | None:
         """
-        Start the attempt. Until then the job can be moved, cancelled and set again.
+        Start the attempt. Before this call, the job can be moved, cancelled and set again.
 
         `start` calls no other code, so it may be called under a lock.
 

@@ -32,7 +32,7 @@ class Typed(Protocol):
         Resolve the annotations of the task's parameters. A second call is harmless.
 
         Raises:
-            InvalidJobError: Naming a parameter whose annotation cannot be resolved, or that JSON cannot hold.
+            InvalidJobError: If an annotation cannot be resolved, or JSON cannot represent its type.
         """
 
     def misfit(self, payload: Any) -> str | None:

@@ -220,7 +220,7 @@ class PullTarget:
 
     def extend(self, fire_id: str, seconds: float, progress: Progress | None = None) -> int:
         """
-        Extend the lease of *fire_id* to *seconds* from now, store its *progress*, and return its end in ms.
+        Extend the lease of *fire_id* to *seconds* from now, store *progress*, and return the new end in ms.
 
         Raises:
             LeaseEndedError: If the lease has ended.
