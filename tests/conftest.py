@@ -42,7 +42,7 @@ CHROMIUM = (
 
 def shown_system() -> str | None:
     """
-    Return the system that `--as` names.
+    Return the operating system that the tests simulate because of the option `--as`, or None.
 
     The option is parsed here, because the next conftest.py may import tickwheel before pytest parses options.
     """

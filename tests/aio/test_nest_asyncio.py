@@ -1,5 +1,5 @@
 """
-A loop whose method for one turn was replaced by another library.
+Tickwheel's loop under nest_asyncio, which replaces the method that runs one turn of a loop.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ loop.close()
 @needs_libraries("nest_asyncio")
 def test_nest_asyncio():
     """
-    Under nest_asyncio, which replaces the loop's turn, timers fire in order, even if the loop is run inside itself.
+    Under nest_asyncio, a coroutine can run the loop that already runs, and timers still fire in order.
     """
     command = [sys.executable, "-W", "ignore", "-c", SCRIPT]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

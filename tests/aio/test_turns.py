@@ -225,7 +225,7 @@ def test_time_may_be_frozen_before_the_loop_is_made(frozen):
 @pytest.mark.parametrize("is_first", [True, False])
 def test_timeouts_on_a_loop_of_asyncio_whose_time_is_frozen(frozen, is_first):
     """
-    A timeout on a loop of asyncio counts from that loop's own `time`, even if a test has patched a part of `time`.
+    A timeout on one of asyncio's own loops counts by `loop.time()`, even if a test has patched the module `time`.
     """
 
     async def main():

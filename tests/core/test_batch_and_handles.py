@@ -85,7 +85,7 @@ def test_a_batch_that_ends_the_turn_leaves_the_next_handle(engine: Any) -> None:
 
 def test_a_limit_counts_ids_and_handles_alike(engine: Any) -> None:
     """
-    A limit of a turn counts batches and handles together.
+    If the number of callbacks in a turn is limited, a batch and a handle each count as one callback.
 
     The next turn continues in order.
     """

@@ -275,7 +275,7 @@ class Loose:
 )
 def test_classes_that_are_refused(cls, why):
     """
-    `make_fast` refuses a class whose objects need more than their given fields.
+    `make_fast` refuses a class whose objects need more than an assignment of the arguments to the slots.
     """
     with pytest.raises(TypeError, match=why):
         make_fast(cls)

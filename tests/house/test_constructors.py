@@ -125,7 +125,7 @@ def watched(kind: type, make: Any) -> list[str]:
 
 def test_every_public_class_is_made():
     """
-    The list of public classes includes classes of several packages.
+    The list of public classes that the tests instantiate contains classes of several packages.
     """
     assert {TimerWheel, ShardedWheel, PoolExecutor, TTLCache, tickwheel.Periodic} <= set(public_classes())
 
@@ -133,7 +133,7 @@ def test_every_public_class_is_made():
 @pytest.mark.parametrize("kind", public_classes(), ids=lambda kind: kind.__name__)
 def test_it_is_complete_before_it_is_seen(kind):
     """
-    Until a constructor has set the last field, no other object refers to the new object, not even weakly.
+    Until a constructor has set the last field of an object, no other object refers to the new one, not even weakly.
     """
     make = MAKES.get(kind, kind)
 
@@ -151,7 +151,7 @@ def test_it_is_complete_before_it_is_seen(kind):
 
 def test_an_early_reference_is_found():
     """
-    The check finds an object to which another object refers too early, weakly or not.
+    The check finds a constructor that lets another object refer to the new object, weakly or not, before the end.
     """
     seen: list[Any] = []
 

@@ -52,9 +52,7 @@ def test_plain_sentences_are_not_counted(english, text):
 
 def test_comments_docstrings_and_pages_are_read(english):
     """
-    Comments, docstrings and pages are read.
-
-    Each of the three readers returns the line of each text.
+    The check reads comments, docstrings and pages, and knows the line of each text.
     """
     python = '"""\nDoc.\n"""\nA = 1  # note\n"""Constant."""\n'
     assert sorted(english.texts_of_python(python)) == [(1, "\nDoc.\n"), (4, " note"), (5, "Constant.")]

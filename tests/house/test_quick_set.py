@@ -1,5 +1,5 @@
 """
-The quick set: its list names existing tests, and it includes the tests of every promise.
+The quick set: its list names existing tests, and it includes the tests of each clause of docs/promise.md.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def test_every_line_names_a_test(quick_set, root):
 @pytest.mark.parametrize("is_quick_run", [False, True])
 def test_tests_without_a_kept_case_are_not_collected(quick_set, is_quick_run):
     """
-    If the quick set keeps no case of a listed test, a quick run does not collect the test.
+    If the list of slow tests names a test, and keeps no case of it, a quick run does not collect the test.
 
     A full run collects every test.
     """
@@ -106,7 +106,7 @@ def test_tests_that_are_always_quick(quick_set, script):
 
 def test_every_form_has_its_smoke_tests(quick_set, script):
     """
-    For each form of a store, the quick set keeps at least the smoke tests of the store suite.
+    For each variant of a store, such as the partitioned one, the quick set keeps at least the suite's smoke tests.
     """
     for form, classes in script.FORMS.items():
         kept = {line for line in quick_set.kept for name in script.names(classes) if line.startswith(f"{name}::")}

@@ -1,7 +1,7 @@
 """
-Pairs of features that also work together.
+Pairs of features are used on one job.
 
-No run is lost or repeated, and the fields stay right.
+No run may be lost or repeated, and the fields of the job stay correct.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ def test_change(client):
 
 def test_another_zone_or_time_keeps_the_dates(client):
     """
-    If the time, zone or exclusions of a series change, its dates stay the same.
+    If the time, zone or exclusions of a series change, it still runs on the same days of the calendar.
     """
     start = datetime(YEAR, 1, 30, 12, tzinfo=ZoneInfo("Asia/Tokyo"))
     first = client.set("dates", target="log", every="1 month", time="13:00", tz="Asia/Tokyo", at=start).job

@@ -202,7 +202,7 @@ def test_pending(make, url):
 
 def test_from_another_process(make, file_url, until):
     """
-    A scheduler that does not fire passes a request to stop on to the scheduler that fires, through the store.
+    If another process cancels a running job, the process that fires is notified through the store and stops the job.
     """
     begun, ended = threading.Event(), threading.Event()
     scheduler, client = make(file_url).start(), make(file_url)
@@ -224,7 +224,7 @@ def test_from_another_process(make, file_url, until):
 
 def test_over_http(make, service_url):
     """
-    A client of a service passes the request to stop to the service.
+    A client of a service can also cancel a job with `running=True`.
     """
     client = make(service_url)
     client.set("k", delay=60, handler="h")

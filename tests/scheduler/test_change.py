@@ -251,7 +251,7 @@ def changing(store, key, times, monkeypatch, write):
 
 def test_writes_of_others_during_a_change(monkeypatch):
     """
-    Writes of other callers between the read and the write of a change are kept.
+    If another caller writes between the read and the write of a change, the change does not undo that caller's write.
 
     If other callers write again and again, the change fails with a transient error.
     """

@@ -339,7 +339,7 @@ def test_seconds_of_options(value):
 )
 def test_options_that_no_store_could_keep(options, said):
     """
-    Options beyond the limits of every store are refused before anything is written.
+    Options are refused before any store is opened if no store can accept them, for example an empty owner's name.
 
     The error names the option.
     """
@@ -398,7 +398,7 @@ def test_choices():
 @pytest.mark.parametrize("generation", [-1, 1.0, "1", True, 1 << 63])
 def test_bad_generations(generation):
     """
-    A generation that is not a small whole number is refused.
+    A generation is refused if it is not a whole number from 0 to 2**63 - 1.
     """
     with pytest.raises(InvalidJobError, match="if_generation"):
         checks.check_generation(generation)

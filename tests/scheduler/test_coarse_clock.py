@@ -22,13 +22,13 @@ class CoarseClock(MonotonicClock):
 
     def monotonic_ns(self) -> int:
         """
-        Return the last tick of the monotonic clock.
+        Return the monotonic time, rounded down to a whole tick.
         """
         return time.monotonic_ns() // GRAIN_NS * GRAIN_NS
 
     def wall_ns(self) -> int:
         """
-        Return the last tick of the time of day.
+        Return the time of day, rounded down to a whole tick.
         """
         return time.time_ns() // GRAIN_NS * GRAIN_NS
 

@@ -48,7 +48,7 @@ class Timers:
 @pytest.fixture
 def clock():
     """
-    Return a clock that the test moves.
+    Return a clock that moves only when the test moves it.
     """
     return ManualClock()
 
@@ -56,7 +56,9 @@ def clock():
 @pytest.fixture
 def make_resources(clock):
     """
-    Return a function that makes the resources of an engine on a store with a given number of partitions.
+    Return a function that makes a simple replacement for an engine's store, clock and timers.
+
+    Its argument is the number of partitions of the store.
     """
 
     def make(partitions, **more):

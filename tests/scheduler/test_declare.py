@@ -365,7 +365,7 @@ def test_while_a_run_is_under_way(make, any_url):
     """
     A declaration does not wait for a running attempt, and does not disturb it.
 
-    The job is changed or removed after the attempt.
+    If the declaration changes or removes the job, this takes effect after the attempt.
     """
     begun, go_on, ended = threading.Semaphore(0), threading.Event(), threading.Semaphore(0)
     node, client = make(any_url), make(any_url) if "memory" not in any_url else None

@@ -1,7 +1,7 @@
 """
-For each job with a delay, the owner remembers the latest clock step before the job's due time was written.
+`RelativeJobs` remembers which jobs with a delay had their due times computed before a clock step.
 
-After a later clock step, this due time has to be corrected.
+After the clock step, these due times have to be corrected.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tickwheel.testing import ManualClock
 
 def test_generations_and_clock_steps():
     """
-    For each job, the owner's memory has the number of the clock step at which the job was last noted.
+    For each job, `RelativeJobs` returns the clock step at which the job was last noted.
 
-    For an unknown job it has None. The test compares the memory with a dictionary after random calls.
+    It returns None for an unknown job. The test compares the answers with a dictionary after random calls.
     """
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201 - a failure must be repeatable
@@ -49,9 +49,9 @@ def test_generations_and_clock_steps():
 
 def test_passed_generations_are_forgotten(monkeypatch):
     """
-    The owner remembers generations that arrive with gaps in their numbers until their due times have passed.
+    A job with a delay is remembered until its due time has passed, and is forgotten soon after that.
 
-    It forgets them soon after that.
+    In the test the numbers of the generations have gaps, so each generation takes memory of its own.
     """
     monkeypatch.setattr("tickwheel.engine.elapsed._RUNS_MAX", 100)
     clock = ManualClock(wall=1_700_000_000.0)
@@ -68,7 +68,7 @@ def test_passed_generations_are_forgotten(monkeypatch):
 
 def test_a_job_noted_during_a_scan():
     """
-    If a new job is noted while another thread scans older jobs, it counts as set before the next clock step.
+    A job that is set while another thread scans older jobs counts as set before the next clock step.
     """
     clock = ManualClock(wall=1_700_000_000.0)
     runtime = Runtime(clock=clock)

@@ -86,7 +86,7 @@ def forget_zones():
 @pytest.fixture
 def zone(tmp_path):
     """
-    Return an installed zone.
+    Provide a time zone whose data is installed, in a folder that replaces the system's zone data.
     """
     before, folder = zoneinfo.TZPATH, tmp_path / "zones"
     folder.mkdir()

@@ -26,7 +26,9 @@ def run(name, *arguments):
 @pytest.mark.skipif(not CRONS.exists(), reason="../shared/traces is absent")
 def test_all_real_crons_are_accepted(tmp_path):
     """
-    The example accepts all 978 cron lines and sets a job for each. It can be run twice on the same file.
+    The example that imports cron lines accepts all 978 lines and sets a job for each.
+
+    It can be run twice on the same file.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     for _ in range(2):
@@ -36,9 +38,9 @@ def test_all_real_crons_are_accepted(tmp_path):
 
 def test_a_line_that_never_fires_is_refused(tmp_path):
     """
-    If a cron line never fires, the example prints the line and the reason.
+    If a cron line never fires, the example that imports cron lines prints the line and the reason.
 
-    The example sets jobs for the other lines, and its exit code is an error.
+    The example sets jobs for the other lines, and its exit code reports an error.
     """
     path = tmp_path / "crons.json"
     path.write_text(json.dumps({"some/where": {"ci.yml": [{"cron": "0 0 31 2 *"}, {"cron": "@daily"}]}}))

@@ -209,7 +209,7 @@ def test_no_worker(url, make, until):
 
 def test_busy(url, make, go_on, until):
     """
-    If running attempts occupy all workers, or as many as a lane may have, `explain` gives this as the reason.
+    If running attempts occupy all workers, or all workers that their lane may use, `explain` gives this as the reason.
     """
     scheduler = make(url, options=SchedulerOptions(workers=1, running_max=4)).start()
     begun = hung(scheduler, "hangs", go_on)
@@ -450,7 +450,7 @@ def test_one_line_a_second(caplog):
 
 def test_very_many_lanes_cost_little(make, until, monkeypatch):
     """
-    Figures are computed only for the listed lanes, and for the lane of a job that is explained.
+    Figures of lanes are computed only for the lanes that `stats` lists, and for the lane of a job that is explained.
     """
     scheduler = make("memory://").start()
     scheduler.set_many(SetRequest(f"k{n}", delay=0, target="pull", handler=f"q{n}") for n in range(400))

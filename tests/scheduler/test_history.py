@@ -245,7 +245,7 @@ def raised(function):
 
 class MuteError(Exception):
     """
-    An error whose text cannot be read: `str` raises a BaseException.
+    An error whose text cannot be read, because its `__str__` raises a BaseException.
     """
 
     def __str__(self):

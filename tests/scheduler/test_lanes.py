@@ -97,7 +97,7 @@ REASONS = {
     "pull": "no_worker",
 }
 KINDS = [*REASONS, "paused", "unknown"]
-"""Reasons why the jobs of a lane wait. Jobs that are "paused" or "unknown" leave memory, so their lane is not full."""
+"""Reasons why the jobs of a crowded lane wait. If it is paused or its handler is unknown, its jobs leave memory."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -244,7 +244,7 @@ def test_a_worker_for_one_of_many_queues(url, make, record, until, monkeypatch, 
     """
     A worker gets the jobs of its queue in order, although many other queues are full.
 
-    For each worker, the scheduler reads the rows of the other queues only about once.
+    To serve a worker, the scheduler reads the rows of the other queues only about once.
     """
     monkeypatch.setattr(_prefetch, "_SCANNED", 1)
     store, scans = make_store(url), []
@@ -272,7 +272,7 @@ def test_a_worker_for_one_of_many_queues(url, make, record, until, monkeypatch, 
 
 def test_a_change_beside_a_long_scan(file_url, make, monkeypatch):
     """
-    While a long scan reads a lane with very many jobs, a job that another process sets does not wait for its end.
+    If a long scan reads a lane with very many jobs, a job that another process sets fires before the scan has ended.
     """
     monkeypatch.setattr(_prefetch, "_SCANNED", 1)
     store = make_store(file_url)

@@ -96,9 +96,7 @@ class Leasing(MemoryStore):
 
 def test_renewed(make, record, until):
     """
-    A lease is renewed well before it expires.
-
-    Jobs fire for many times the length of a lease.
+    A lease is renewed well before it expires, so a node keeps it for many times its length.
     """
     store = Leasing(length_ms=90)
     scheduler = make(store).start()
@@ -354,9 +352,9 @@ def test_never_early_at_any_rate(make, record, rate):
 
 class Passing:
     """
-    Simulated time, which passes in waits and slow calls.
+    Simulated time that passes when the tested code waits or makes a slow call.
 
-    The object is also the thread's stop event, which is set at *until*.
+    The object also replaces the stop event of the tested thread. The event is set when the time reaches *until*.
     """
 
     def __init__(self, until):

@@ -21,7 +21,7 @@ from tickwheel.stores.sqlite._batch import shelf_of
 from tickwheel.stores.sqlite._queries import SQL
 
 WAIT_S = 5.0
-"""Maximum delay, in seconds, that the promise allows for a job without a notification."""
+"""Number of seconds within which docs/promise.md promises that a job fires even if no notification reports it."""
 
 
 class Silent(MemoryStore):

@@ -139,9 +139,9 @@ def test_each_version_runs_its_own_jobs(make, url, until, first):
 
 def test_many_payloads_of_a_handler_that_do_not_fit(make, until, monkeypatch):
     """
-    If many payloads of a handler do not fit, all jobs with such payloads wait.
+    If a payload does not fit, its job waits, even if the node has already found more such payloads than it remembers.
 
-    A job whose payload fits still runs. In the test more payloads do not fit than the node remembers.
+    A job of the same handler whose payload fits still runs.
     """
     monkeypatch.setattr(_staging, "_UNFIT_MAX", 3)
     runs = []

@@ -162,7 +162,7 @@ def test_a_move_past_the_end_of_the_series(inline):
     """
     A job that is moved past its `until=` does not run at its new time.
 
-    A run that `run_now` has requested takes place, even if it is late.
+    A run that `run_now` requested before `until=` takes place even if it starts after `until=`.
     """
     clock, scheduler = inline
     runs = []
@@ -202,7 +202,7 @@ def test_a_clock_that_is_moved_by_hand(place, rule, file_url, record):
 
 def test_a_clock_that_is_moved_by_hand_beside_a_loop():
     """
-    With a manual clock, an async handler also runs, on the loop that started the scheduler.
+    With a manual clock, async handlers also work. They run on the loop that started the scheduler.
     """
 
     async def run():

@@ -103,9 +103,9 @@ def test_retries_belong_to_their_run(scheduler, clock, events):
 @pytest.mark.parametrize("verb", ["move", "skip", "run_now"])
 def test_a_queued_run_that_is_moved(scheduler, clock, events, until, overlap, verb):  # noqa: PLR0917  fixtures
     """
-    If a waiting run is moved to a later time, the series omits the due times before that time.
+    If a run that waits for the end of the previous run is moved, the series omits the due times before its new time.
 
-    A `run_now` omits none of them.
+    If the waiting run is started by `run_now` instead, the series omits none of them.
     """
     told = events(scheduler)
 

@@ -17,9 +17,9 @@ HOUR = 3_600
 
 class World:
     """
-    An hourly series with a scripted handler.
+    An hourly series whose handler follows a script of results.
 
-    The handler raises each result that is an error, and returns any other result.
+    If the next result of the script is an error, the handler raises it. Otherwise the handler returns it.
     """
 
     def __init__(self, attempts=1, **fields):
@@ -45,7 +45,7 @@ class World:
         """
         For each of *results*, let an hour pass, in which a run ends with this result.
 
-        Return the job.
+        Return the job after the last hour.
         """
         self.results += results
         for _ in results:
@@ -152,9 +152,9 @@ def test_the_last_run_and_dead_letters(world_of):
 
 def test_setting_the_job_again_keeps_the_count(world_of):
     """
-    If the job is set again with the same `pause_after=`, the count of failed runs and the pause stay.
+    If the job is set again with the same `pause_after=`, the count of failed runs and a pause stay as they are.
 
-    If it is set with another value, the count continues.
+    If `pause_after=` is changed, the count continues from its present value.
     """
     world = world_of()
     world.hours(FAILURE, FAILURE)

@@ -98,10 +98,10 @@ def test_withdrawn_before_the_start(is_counted):
 @pytest.mark.parametrize("is_doubtful", [False, True])
 def test_a_withdrawal_does_not_end_the_next_try(is_doubtful):
     """
-    While a claim has no answer, a withdrawal request does not end its attempt.
+    A withdrawal request does not end an attempt whose claim has no answer from the store yet.
 
-    The request may be for an earlier try of the attempt. If it ended the attempt, the end could reach the store before
-    the claim, and the job would stay in the state "running" there.
+    The request may be for an earlier try of the same claim. If the attempt ended now, its end could reach the store
+    before the claim. The job would then stay in the state "running" in the store.
     """
     table, completer = StagedJobs(Runtime()), mock.Mock()
     (entry,) = stage(table, job())
@@ -125,8 +125,8 @@ def test_an_attempt_is_released_once():
     """
     However often an attempt is withdrawn before its start, its release is written once.
 
-    The next attempt has the same number. A second release would end that attempt in the store, and it could then run
-    after an acknowledged cancel.
+    The next attempt of the job has the same number, so a second release would end that attempt in the store while it
+    runs.
     """
     table, completer = StagedJobs(Runtime()), mock.Mock()
     (entry,) = stage(table, job())
@@ -276,9 +276,9 @@ NOW = 5_000
 
 def lane(name, numbers, due_at=NOW + 1, start=0):
     """
-    Return jobs of the handler *name* with the keys *numbers*, due at *due_at*.
+    Return *numbers* jobs of the handler *name*, due at *due_at*.
 
-    Their generations are above *start*.
+    Their generations are numbered from *start* + 1.
     """
     return [Job(f"{name}/{n}", start + n + 1, due_at, handler=name) for n in range(numbers)]
 
@@ -361,9 +361,9 @@ def test_a_due_job_beside_still_lanes_full_of_later_ones():
 
 def test_a_crowd_among_stuck_lanes():
     """
-    If one lane uses a large part of the table, it counts separately from the stuck lanes of its target.
+    A lane that uses a large part of the table is not counted among the stuck lanes of its target.
 
-    Together, these lanes may use three quarters of the rest of the table.
+    The stuck lanes together may use three quarters of the rest of the table.
     """
     table = small_table(1_000)
     table.stage(lane("h", 1_000), 7, is_news=False)
@@ -379,7 +379,7 @@ def test_a_crowd_among_stuck_lanes():
 
 def test_counts_while_lanes_start_and_stop_making_progress():
     """
-    The table counts its jobs by lane correctly while lanes start and stop making progress.
+    The table of staged jobs counts its jobs by lane correctly while lanes start and stop making progress.
 
     The counts also stay correct while entries arrive and leave.
     """

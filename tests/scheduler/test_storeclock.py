@@ -286,9 +286,9 @@ def test_a_clock_step_of_the_server(step_ms):
 
 def test_a_suspend_has_elapsed():
     """
-    Twelve seconds of suspend count as twelve seconds.
+    If a machine is suspended for twelve seconds, its copy of the store's clock advances by twelve seconds.
 
-    A sample taken before the suspend is then too old.
+    A sample of the store's clock that was taken before the suspend is then too old.
     """
     clock = Slewed()
     told = StoreClock(Runtime(clock=clock))
@@ -301,7 +301,7 @@ def test_a_suspend_has_elapsed():
 
 class Apart(Remote):
     """
-    A store whose clock shows the true time, and which counts the readings of its clock.
+    A store whose clock shows the true time and counts how often it is read.
     """
 
     def __init__(self, clock):
@@ -310,7 +310,7 @@ class Apart(Remote):
 
     def apply(self, writes):
         """
-        Apply *writes* by the clock, without counting that as a reading.
+        Apply *writes* at the clock's true time. This does not count as a reading of the clock.
         """
         self.is_writing = True
         try:
@@ -320,14 +320,14 @@ class Apart(Remote):
 
     def now_ms(self):
         """
-        Return the true time, as a server does, and count the reading.
+        Return the true time, as a server does, and count this as a reading of the clock.
         """
         self.reads += not self.is_writing
         return int(self.true_ms())
 
     def true_ms(self):
         """
-        Return the true time with its fraction, without counting a reading.
+        Return the true time with its fraction of a millisecond. This does not count as a reading of the clock.
         """
         return STORE_MS + self.machine.true_ns / 1e6 + self.set_by_s * 1e3
 

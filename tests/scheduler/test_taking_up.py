@@ -16,7 +16,7 @@ JOBS = 300
 
 def test_changes_are_read_between_two_pages(redis_server, record, until, monkeypatch):
     """
-    One scan claims unroutable jobs for a limited time, and then reads changes, however many shards are left.
+    However many unroutable jobs a scan has to claim, it claims them for a limited time, and then reads changes.
     """
     url = redis_server.empty_url()
     store, calls = open_store(url), []

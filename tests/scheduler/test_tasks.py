@@ -584,7 +584,7 @@ def closed(item: Item | None = None, number: int = 0, price: float = 0) -> None:
 )
 def test_a_value_that_would_come_back_changed(function, arguments):
     """
-    A value that would come back changed is refused.
+    An argument is refused if the task would not get the same value back from the JSON payload.
 
     The error names the argument.
     """

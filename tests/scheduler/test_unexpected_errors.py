@@ -406,7 +406,7 @@ def test_checkpoints_continue(tmp_path):
 
 def test_later_transactions_are_still_followed(tmp_path):
     """
-    If the thread that waits for the end of a transaction fails once, it still waits for the end of later ones.
+    If the thread that waits for the end of a transaction fails once, it still waits for the end of later transactions.
     """
     opening = Opening(tmp_path / "jobs.db")
     follower = Follower(opening, lambda: None)

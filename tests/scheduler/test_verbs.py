@@ -375,9 +375,9 @@ def test_bad_listing(client, limit, state):
 
 def test_stats_of_a_client(client):
     """
-    A client has the same figures as an owner.
+    `stats` of a client has the store's counts of jobs and the client's own counts, and JSON can represent all of them.
 
-    For a client, all figures are zero, and JSON can represent them.
+    All figures of an engine are zero or None, because a client fires no jobs.
     """
     client.set("k", delay=HOUR, handler="h")
     stats = json.loads(json.dumps(client.stats(), allow_nan=False))

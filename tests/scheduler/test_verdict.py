@@ -87,9 +87,10 @@ def test_results(one, result, expected):
 )
 def test_a_wait_counts_from_the_latest_instant_of_the_end(one, result, due_at):
     """
-    A delay counts from the latest time at which the attempt can have ended.
+    The delay to a retry counts from the latest time at which the attempt can have ended.
 
-    In the test this is 300 ms after the estimated end. A delay of zero, and the next run, are not shifted by it.
+    In the test this is 300 ms after the estimated end. A retry without a delay, or the next run of a series, does not
+    wait these 300 ms.
     """
     judge = judge_error if isinstance(result, Exception) else judge_result
     assert judge(one, 7, result, RunSpan(NOW, NOW + 5, 300), random).settle.due_at == due_at
@@ -143,7 +144,7 @@ def test_the_place_of_an_error(attempt, recurrence):
 
 class MuteError(Exception):
     """
-    An error whose text cannot be read: `str` raises the argument.
+    An error whose text cannot be read, because its `__str__` raises the error that it was given.
     """
 
     def __str__(self):
@@ -298,7 +299,9 @@ def test_a_search_that_gave_up(ends):
 
 def test_poison():
     """
-    A pending job without attempts left becomes a dead letter, because each attempt must have been interrupted.
+    A pending job that has no attempts left becomes a dead letter.
+
+    Since the job is still pending, each of its attempts must have been interrupted.
     """
     kind, how, attempt, _, error = facts(poison(job(3), 7))
     assert (kind, how, attempt) == (Ending.DIED, Settled.DEAD, 3)

@@ -209,7 +209,7 @@ def test_another_thread_replaces_a_hanging_one(work, until):
 
 def test_an_entry_that_has_ended_cannot_leak(work, until):
     """
-    If a timeout comes just after its entry has ended, no worker counts as hanging.
+    If the timeout of an entry fires just after the entry has ended, no worker counts as hanging.
     """
     (ended,) = work.put([lambda: None])
     work.wait(1)

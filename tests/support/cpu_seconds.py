@@ -48,9 +48,7 @@ def listed(folder):
 
 def text_of(path):
     """
-    Return the text of the file.
-
-    Return "" if the process or thread of the file has ended.
+    Return the text of a file in /proc, or "" if the process or thread that the file describes has ended.
     """
     try:
         file = os.open(path, os.O_RDONLY)

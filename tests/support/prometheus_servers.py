@@ -23,7 +23,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 DOCS = "https://docs.example/"
 EVALUATIONS = "tests:evaluations"
 SCRAPED = "3s"
-"""Interval and timeout of a scrape. A service needs less time to see that its store does not answer."""
+"""Interval and timeout of a scrape. A service notices within a shorter time that its store does not answer."""
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 WINDOW = re.compile(r"\[(\d+)([smhd])\]")
 AGE = re.compile(r"(time\(\) - [^>]*) > (\d+)\b")

@@ -17,13 +17,14 @@ LIST = ROOT / "tests" / "full_only.txt"
 
 class QuickSet:
     """
-    Omits the listed tests, and records lines that match no test.
+    A pytest plugin that omits the tests in tests/full_only.txt, and records lines of this list that match no test.
 
     Attributes:
-        listed, kept: The lines without and with a ! at the beginning; the ! is removed.
+        listed: The names in the list, each of a file, a class, a function or a case. A quick run omits them.
+        kept: The names in lines that begin with !. They stay in a quick run, although a name in *listed* includes them.
         unmatched: Lines about a completely collected file that match none of its tests.
         collected: All collected tests, and whether they are quick.
-        not_made: Listed classes and functions without a kept part. A quick run does not collect them.
+        not_made: Classes and functions in the list of which nothing is kept. A quick run does not collect them.
     """
 
     def __init__(self, lines):
@@ -49,7 +50,7 @@ class QuickSet:
 
     def pytest_ignore_collect(self, collection_path, config):
         """
-        Do not import a listed file, unless a part of the file is kept.
+        Do not import a file that the list of slow tests names, unless the list keeps a test of the file.
         """
         name = collection_path.relative_to(ROOT).as_posix() if ROOT in collection_path.parents else ""
         if config.option.quick and name in self.listed and not any(line.startswith(f"{name}::") for line in self.kept):
@@ -59,7 +60,7 @@ class QuickSet:
     @pytest.hookimpl(tryfirst=True)
     def pytest_pycollect_makeitem(self, collector, name):
         """
-        Do not make the cases of a listed class or function, unless a part of it is kept.
+        Do not make the cases of a class or function in the list of slow tests, unless the list keeps one of them.
         """
         name = f"{collector.nodeid}::{name}"
         if not collector.config.option.quick or name in self._above_kept or self.is_quick(name):
@@ -70,7 +71,7 @@ class QuickSet:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config, items):
         """
-        Omit the listed tests.
+        Omit the tests that the list of slow tests names and does not keep.
         """
         self.collected = {item.nodeid: self.is_quick(item.nodeid) for item in items}
         if not any("::" in argument for argument in config.args):
@@ -92,7 +93,7 @@ def names_of(name):
 
 def read():
     """
-    Return the list.
+    Return a QuickSet with the lines of the list of slow tests, tests/full_only.txt.
     """
     return QuickSet([line for line in LIST.read_text("utf-8").splitlines() if line])
 
@@ -103,6 +104,6 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     """
-    Read the list.
+    Register the quick set as a plugin.
     """
     config.pluginmanager.register(read(), "quick-set")

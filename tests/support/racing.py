@@ -48,7 +48,7 @@ def act(scheduler, verb, keys):
 
 def race(scheduler, steps, seed):
     """
-    Call the verb of each step at about its time.
+    Call the verb of each step at about the time that the step names.
 
     Return the outcome, generation and time of the answer, by key. The outcome is "unknown" if the call failed because
     the owner did not answer in time.

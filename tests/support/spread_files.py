@@ -18,7 +18,7 @@ SPREAD = {
     "tests/scheduler/stores/test_redis.py": 2,
     "tests/scheduler/stores/test_sqlite.py": 2,
 }
-"""Number of parts of each large file."""
+"""Number of parts into which each of these large test files is divided."""
 TOGETHER = {
     "tests/house/test_layers.py": "tests/house",
     "tests/house/test_public_names.py": "tests/house",

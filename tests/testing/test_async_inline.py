@@ -32,7 +32,7 @@ LOOPS: list[tuple[str, asyncio.AbstractEventLoop]] = []
 @pytest.fixture(autouse=True)
 def loops():
     """
-    Empty the list of calls and their loops, and return it.
+    Return the list to which `note` appends, emptied for this test.
     """
     LOOPS.clear()
     return LOOPS

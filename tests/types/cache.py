@@ -156,7 +156,7 @@ class Shop:
 
 def methods(shop: Shop) -> None:
     """
-    A method that is cached in either way is bound to its object.
+    A method that is cached by `cached` or by `cachedmethod` is bound to its object.
     """
     assert_type(shop.stock("pear"), int)
     assert_type(shop.price("pear"), int)

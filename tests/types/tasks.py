@@ -84,9 +84,9 @@ async def fetch(url: str, since: datetime | None = None, firing: Firing | None =
 @flask_jobs.task
 def anything(data: Any) -> None:
     """
-    Take an argument of type Any.
+    Take one argument of type Any, in which a caller may pass anything.
 
-    Checkers do not treat it as a firing.
+    The type checkers must not take this parameter for the parameter of the firing.
     """
 
 

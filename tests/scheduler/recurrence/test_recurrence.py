@@ -317,7 +317,7 @@ def test_the_zone_of_an_interval():
 )
 def test_unreadable_text(text):
     """
-    A stored text that is not canonical raises an error that names the remedy.
+    If the stored text of a recurrence does not have the form that tickwheel writes, the error names the remedy.
     """
     with pytest.raises(RecurrenceError, match="set the job again"):
         Recurrence.from_text(text)
