@@ -365,9 +365,9 @@ def test_a_pending_timeout_keeps_nothing_of_a_closed_loop():
 
 def test_an_exception_that_carried_a_timeout_belongs_to_the_caller(runner):
     """
-    If a caller steps `__aenter__` by hand, it raises a StopIteration that later timeouts do not reuse.
+    If the coroutine of `__aenter__` is stepped by hand, it raises a StopIteration that no later timeout reuses.
 
-    When the caller drops this exception, nothing is left behind.
+    When the caller drops this exception, the exception is freed.
     """
 
     def enter(timeout):

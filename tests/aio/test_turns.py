@@ -210,9 +210,7 @@ FROZEN = {
 @pytest.mark.parametrize("frozen", [name for name in FROZEN if "module" not in name])
 def test_time_may_be_frozen_before_the_loop_is_made(frozen):
     """
-    If a clock was patched before the loop was made, the loop uses the patch while the patch lasts.
-
-    For example, a fixture may patch the clock.
+    If a test patches the clock before it makes a loop, the loop uses the patched clock only while the patch lasts.
     """
     with ExitStack() as stack:
         with FROZEN[frozen]():

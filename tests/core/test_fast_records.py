@@ -104,7 +104,7 @@ def test_made_as_by_init(arguments, names):
 
 def test_called_by_tuple_and_dict():
     """
-    A field may be named by any string object that equals its name, in any kind of call.
+    The name of a field may be any string object that equals it, whether the class or `replace` is called.
     """
     name = "_second"[1:]
     assert dataclasses.astuple(type.__call__(Fast, 1, **{name: 2})) == (1, 2, None, DEFAULT)

@@ -62,9 +62,9 @@ SOURCES = {
 @pytest.mark.parametrize("name", SOURCES)
 def test_comments_and_strings_are_read(root, tmp_path, name):
     """
-    Comments, docstrings and messages of each language are read, including formatted ones.
+    The check reads the comments, docstrings and messages in code of each language, including formatted messages.
 
-    Names and single words are not read.
+    It does not read names and single words.
     """
     code, found = check(root, tmp_path, name, SOURCES[name])
     assert (code, found) == (1, [["2", " house.tell"], ["5", " house.anew"], ["6", " house.no"]])
@@ -81,9 +81,7 @@ def test_a_rule_spans_lines(root, tmp_path):
 
 def test_code_is_not_read(root, tmp_path):
     """
-    Code blocks, names in backticks and the addresses of links are not checked.
-
-    Plain English passes.
+    The check accepts a word of our own if the line of its first use also has the usual word.
     """
     text = "There is no list, and `tell` is not one; [it](anew.md) is no longer one.\n\n```\ntell anew\n```\n"
     assert check(root, tmp_path, "page.md", text) == (0, [])

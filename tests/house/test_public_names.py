@@ -159,9 +159,9 @@ def test_the_reference_lists_every_public_name(root):
 @pytest.mark.parametrize("module", [errors, scheduler_errors], ids=lambda module: module.__name__)
 def test_the_error_tree_is_drawn(module):
     """
-    The docstring of an errors module draws each of its classes below its base class.
+    The docstring of an errors module draws each of the module's classes below its base class.
 
-    It draws nothing else.
+    It draws no other class.
     """
     drawn = {}
     stack: list[tuple[int, str]] = []

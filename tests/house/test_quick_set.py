@@ -25,7 +25,7 @@ def script(root):
 
 def test_every_line_names_a_test(quick_set, root):
     """
-    Every line of the list names an existing test.
+    Every line of the list of slow tests names an existing test.
 
     `make test-times` deletes lines that name no existing test.
     """
@@ -64,7 +64,7 @@ def test_tests_without_a_kept_case_are_not_collected(quick_set, is_quick_run):
 
 def test_a_log_of_quick_tests_adds_to_the_list(quick_set, script):
     """
-    A run of only the quick tests does not measure all listed tests. It removes no line from the list.
+    A run of only the quick tests removes no line from the list of slow tests, because it does not measure them all.
 
     A run of all tests of a file removes the lines of tests that no longer exist.
     """
@@ -115,9 +115,7 @@ def test_every_form_has_its_smoke_tests(quick_set, script):
 
 def test_the_tests_at_other_dates_exist(quick_set, root):
     """
-    wall_clock.txt lists the tests that read the time of day.
-
-    Each of its lines names an existing test.
+    wall_clock.txt lists the tests that read the time of day, and each of its lines names an existing test.
     """
     listed = (root / "tests" / "wall_clock.txt").read_text("utf-8").splitlines()
     files = {name.partition("::")[0] for name in quick_set.collected}

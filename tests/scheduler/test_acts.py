@@ -1,5 +1,5 @@
 """
-The history records callers' writes.
+The history records the writes of callers, such as setting or cancelling a job.
 
 By default it records only writes to recurring jobs. An option makes it record all writes.
 """
@@ -31,9 +31,9 @@ def outcomes(scheduler, key):
 )
 def test_which_writes_are_recorded(url, make, keep, once, series):
     """
-    Setting, moving and cancelling a job each leave a record that names the calling process.
+    Setting, moving or cancelling a job leaves a record that names the calling process.
 
-    By default this holds only for recurring jobs. With an option it holds for all jobs.
+    By default only writes to recurring jobs leave records. An option extends this to all jobs.
     """
     scheduler = make(url, options=SchedulerOptions(owner="me", history=HistoryOptions(keep=keep)))
     scheduler.set("once", delay=60, handler="h")

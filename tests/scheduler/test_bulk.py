@@ -153,7 +153,7 @@ def test_parts_and_repeats(client):
 
 def test_run(client):
     """
-    A bulk run makes the matching jobs due at once.
+    A bulk run makes the matching jobs due now.
     """
     fill(client, 4)
     assert client.bulk("run", handler="h").changed == 2

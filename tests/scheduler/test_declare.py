@@ -321,7 +321,7 @@ def test_a_series_that_has_ended_stays_ended():
 
 def test_the_number_of_remembered_rules_is_bounded(make):
     """
-    A manifest remembers a limited number of its latest rules.
+    A manifest remembers the latest rules of its jobs, up to a limited number.
 
     It remembers only rules that limit the number of runs.
     """
@@ -335,7 +335,7 @@ def test_the_number_of_remembered_rules_is_bounded(make):
 
 def test_missed_runs_and_retries_survive():
     """
-    Missed runs, retries, pauses and dead letters survive each declaration, as they survive setting the same job again.
+    A declaration leaves missed runs, retries, pauses and dead letters as they are, like setting the same job again.
     """
     clock, ran, results = ManualClock(), [], []
     scheduler = InlineScheduler(clock)
@@ -445,9 +445,9 @@ def test_many_that_start_at_once(make, any_url):
 
 def test_a_declaration_between_two_partitions(request, make, tmp_path, monkeypatch):
     """
-    A declaration writes the partitions of a store one after another.
+    If two declarations write the partitions of a store at the same time, each change is in one of the two answers.
 
-    If another declaration intervenes, the answer still has the outcomes of the partitions that were already written.
+    No change is missing or reported twice.
     """
     url = url_of("partitions", request, tmp_path)
     store = make_store(url)
@@ -535,9 +535,9 @@ scheduler.declare(hourly(*"efghijkl", payload=2), "m")
 
 def test_killed_between(make, durable_url):
     """
-    If a program is killed during a declaration, a store without partitions has either the old or the new list.
+    If a program is killed during a declaration, a store without partitions has either all old or all new jobs.
 
-    A store with partitions may have parts of both lists. The next declaration completes the change.
+    A store with partitions may have some of both. The next declaration completes the change.
     """
     answer = subprocess.run([sys.executable, "-c", KILLED, durable_url], capture_output=True, timeout=60, check=False)
     assert answer.returncode == -signal.SIGKILL, answer.stderr

@@ -49,9 +49,9 @@ def test_forecast_counts_each_step(filled, step, steps):
 
 def test_upcoming_is_in_the_order_of_instants(filled):
     """
-    The next jobs are listed in order of due time and then of generation.
+    The next jobs are listed in order of due time. Jobs with the same due time are in order of generation.
 
-    All of them are within the given range, which excludes its end.
+    A list for a range has all jobs due in the range, but not a job that is due exactly at its end.
     """
     scheduler, due_at = filled
     every = scheduler.upcoming(limit=1000)

@@ -216,7 +216,7 @@ def test_the_grace_of_a_missed_run(file_url, make, clock, events, grace, kind): 
 
 def test_each_run_has_the_whole_time_to_expiry(scheduler, clock, events):
     """
-    Whatever the retries and the lateness of a run, the next run has the whole time of `expires=` again.
+    However often a run is retried, and however late it is, the next run has the whole time of `expires=` again.
     """
     told = events(scheduler)
 

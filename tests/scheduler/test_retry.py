@@ -26,7 +26,7 @@ from tickwheel.testing import InlineScheduler, ManualClock
 )
 def test_waits(policy, waits):
     """
-    Each kind of policy has its own sequence of delays, and the maximum limits all of them.
+    Each kind of retry policy has its own sequence of delays, and no delay exceeds the maximum of the policy.
     """
     assert [wait_ms(policy, attempt, 0.5) for attempt in range(1, 7)] == waits
 

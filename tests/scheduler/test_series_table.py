@@ -115,9 +115,9 @@ class World:
 @pytest.mark.parametrize(("section", "situation", "verb"), [(name, *cell) for name in TABLES for cell in table(name)])
 def test_each_cell(section, situation, verb):
     """
-    Setting or declaring a series in the situation of a row has the outcome that the first word of the cell names.
+    If a series is set or declared in the situation of a row, the outcome is the one that the cell begins with.
 
-    The call also has the effect that the other words of the cell describe.
+    The call also has the effect that the rest of the cell describes.
     """
     cell, world = table(section)[situation, verb], World(declares="declare" in verb)
     world.in_situation(situation, VERBS[verb])

@@ -202,7 +202,7 @@ def test_ten_skips_at_once(scheduler):
 
 def test_asyncio_and_a_service(url, service_url, make):
     """
-    The scheduler for asyncio and a scheduler on a service can skip, too.
+    An AsyncScheduler and a client of a service can also skip a run.
     """
 
     async def main():

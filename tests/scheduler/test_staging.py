@@ -69,7 +69,7 @@ def test_nothing_is_staged_beyond_the_horizon(url, make, clock, record, until):
     """
     Jobs beyond the horizon stay in the store.
 
-    While no job is staged, the only timer is the timer of the next scan.
+    While no job is staged, the engine has only one timer, for the next scan.
     """
     scheduler = make(url, clock=clock, options=SchedulerOptions(horizon_s=5.0)).start()
     scheduler.handler("h")(record)

@@ -466,10 +466,9 @@ def test_a_slow_commit_is_not_a_clock_step(make, verb, step_s, count):
 @pytest.mark.parametrize("rate", [0.9001, 1.0, 1.0999])
 def test_the_end_of_a_run_is_known_within_bounds(rate):
     """
-    The true end of a run is at most one error bound after its estimated end.
+    The true end of a run is at most one error bound after the estimated end, at any rate of the machine's clock.
 
-    So the delay of a retry does not start before the run has ended. This holds for runs of any length, and with fast or
-    slow clocks. The error bound is small.
+    So the delay of a retry does not start before the run has ended. The error bound is small, even for long runs.
     """
     clock = Slewed()
     runtime = Runtime(clock=clock)

@@ -732,7 +732,7 @@ def test_without_tasks_no_name_is_suggested():
 )
 def test_typos_in_names(name, meant):
     """
-    In a name of sufficient length, a difference of one or two letters counts as a typo.
+    A long enough name counts as a typo of a known name if one or two letters differ.
     """
     assert near(name, ["mail", "send-report", "mail1", "aa"]) == meant
     assert near(name, []) is None

@@ -325,9 +325,9 @@ def test_no_thread_for_a_request(service_url, no_threads):
 
 def test_no_thread_to_ask_the_owner(no_threads):
     """
-    If the thread that asks another process cannot start, the caller gets the error.
+    If the thread that asks the owner in another process cannot start, the caller gets the error.
 
-    The next call works.
+    The caller can try again at once.
     """
     answers = queue.SimpleQueue()
 

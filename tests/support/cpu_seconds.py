@@ -96,7 +96,7 @@ class Meter:
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef):
         """
-        Subtract the time of shared fixtures from the test that requests them first.
+        Do not count the time of a shared fixture for the test that requests it first.
         """
         if fixturedef.scope == "function":
             return (yield)
@@ -142,7 +142,7 @@ class Meter:
 
 class Ledger:
     """
-    Adds up the CPU time of the tests of all processes.
+    Adds up the CPU times of the tests in all processes of pytest-xdist.
     """
 
     def __init__(self, path):
@@ -153,7 +153,7 @@ class Ledger:
 
     def pytest_runtest_logreport(self, report):
         """
-        Add the time of a test from the report of one of its phases.
+        Add the times from the report of one phase of a test.
 
         Only the report of the last phase has the CPU time.
         """

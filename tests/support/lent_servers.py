@@ -112,7 +112,7 @@ def server_url(request):
 @pytest.fixture
 def postgres_line(postgres):
     """
-    Return a proxy for the PostgreSQL, which a test may make slow or silent.
+    Return a proxy in front of the PostgreSQL server. A test may make the proxy slow or silent.
     """
     line = Line(str(postgres.folder / ".s.PGSQL.5432"))
     yield line
@@ -122,7 +122,7 @@ def postgres_line(postgres):
 @pytest.fixture
 def redis_line(redis_server):
     """
-    Return a proxy for the Redis, which a test may make slow or silent.
+    Return a proxy in front of the Redis server. A test may make the proxy slow or silent.
     """
     line = Line(redis_server.port)
     yield line

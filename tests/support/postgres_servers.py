@@ -112,7 +112,7 @@ class Postgres:
 
     def signal(self, how):
         """
-        Send a signal to the server, without waiting.
+        Send a signal to the server, and do not wait for its effect.
         """
         self._process.send_signal(how)
 
@@ -235,7 +235,7 @@ class Postgres:
 
     def take_back(self, name):
         """
-        Empty the database, and keep it for another test.
+        Empty the lent database *name*, and keep it for another test.
         """
         import psycopg  # noqa: PLC0415 - only where there is a server
 

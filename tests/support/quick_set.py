@@ -1,8 +1,8 @@
 """
-`--quick` omits the tests that tests/full_only.txt lists.
+`--quick` omits the tests that tests/full_only.txt lists. A test that was not measured yet is not in this list.
 
-So a new test is included until it is measured. A line of the list names a file, a class, a function or a case. A line
-that begins with ! keeps a part of a listed name in the quick set.
+A line of the list names a file, a class, a function or a case. A line that begins with ! keeps a part of a listed name
+in the quick set.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class QuickSet:
 
 def names_of(name):
     """
-    Return the names by which a line can refer to the test *name*: file, class, function and case.
+    Return the names that include the test *name*: its file, class, function and case.
     """
     parts = name.partition("[")[0].split("::")
     return {name, *("::".join(parts[:end]) for end in range(1, len(parts) + 1))}

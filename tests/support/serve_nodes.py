@@ -54,7 +54,7 @@ class Node:
 
     def signal(self, how):
         """
-        Send a signal to the node, without waiting.
+        Send a signal to the node, and do not wait for its effect.
         """
         self._process.send_signal(how)
 

@@ -46,7 +46,7 @@ class Recorder:
     """
     Records each test that reads the time of day.
 
-    The test may read the time itself, in its fixtures or in another process.
+    A test counts if it reads the time itself, or if a fixture of the test or another process reads the time for it.
     """
 
     def __init__(self, path):
@@ -57,7 +57,7 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef):
         """
-        Count the readings in fixtures that belong to the test alone.
+        Count the clock readings in a fixture of function scope, which no other test uses.
         """
         before = self.count.get()
         try:
@@ -69,7 +69,7 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem):
         """
-        Count the clock readings of the test, and record the test if there are any.
+        Count the clock readings of the test. If the test or its fixtures have read the clock, record the test.
         """
         before = self.count.get()
         try:
@@ -83,7 +83,7 @@ class Recorder:
 
 class OnlyListed:
     """
-    Omits tests that are not listed, without making the cases of such tests.
+    Omits tests that the given list does not name, without making the cases of such tests.
     """
 
     def __init__(self, names):
@@ -93,14 +93,14 @@ class OnlyListed:
     @pytest.hookimpl(tryfirst=True)
     def pytest_pycollect_makeitem(self, collector, name):
         """
-        Make only listed functions, and the classes that contain listed methods.
+        Make only the functions that the list names, and the classes that contain methods in the list.
         """
         return None if f"{collector.nodeid}::{name}" in self.made else []
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config, items):
         """
-        Omit cases that are not listed.
+        Omit cases of tests that the list does not name.
         """
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in self.names])
         items[:] = [item for item in items if item.nodeid in self.names]
@@ -108,7 +108,7 @@ class OnlyListed:
 
 class Setter:
     """
-    Sets the clock before each test.
+    Sets the clock to a given instant before each test.
     """
 
     def __init__(self, instant_s):

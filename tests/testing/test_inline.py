@@ -316,28 +316,28 @@ def test_start_and_stop(manual_clock):
 
 def same_key(scheduler, _count):
     """
-    Set the same key again.
+    Set one job with a new key.
     """
     scheduler.set("k", delay=0, handler="again")
 
 
 def new_keys(scheduler, count):
     """
-    Set a new key at each call.
+    Set a job with a new key at each call.
     """
     scheduler.set(f"k{count}", delay=0, handler="again")
 
 
 def past_instants(scheduler, count):
     """
-    Set a new key at each call, due long ago.
+    Set a job with a new key at each call. The job was due long ago.
     """
     scheduler.set(f"k{count}", at=1_000_000_000, handler="again")
 
 
 def two_at_once(scheduler, count):
     """
-    Set one or two jobs, under seven keys in turn.
+    Set one or two jobs at each call. The calls use seven keys in turn.
     """
     for number in range(2 - count % 2):
         scheduler.set(f"k{(count + number) % 7}", delay=0, handler="again")

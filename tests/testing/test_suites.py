@@ -20,7 +20,7 @@ from tickwheel.wheels import HeapWheel, SingleWheel
 
 class IgnoresCase(MemoryStore):
     """
-    Pages through keys as if "A" and "a" were equal.
+    A store whose pages of keys leave out "a" after "A", because it ignores case.
     """
 
     def page(self, query):
@@ -31,7 +31,7 @@ class IgnoresCase(MemoryStore):
 
 class FreesForAnybody(MemoryStore):
     """
-    Releases a lease even if the given name is not its owner.
+    A store that releases a lease even if the caller is not the owner.
     """
 
     def release(self, owner):
@@ -40,7 +40,7 @@ class FreesForAnybody(MemoryStore):
 
 class ForgetsTheGone(MemoryStore):
     """
-    Reports the highest generation of the existing jobs as the last generation.
+    A store that reports the highest generation of the existing jobs as the last generation.
 
     So the generation of a deleted job can be used again.
     """
@@ -51,7 +51,7 @@ class ForgetsTheGone(MemoryStore):
 
 class RepeatsTheLast(MemoryStore):
     """
-    Begins each page of a history with the last record of the previous page.
+    A store whose pages of a history each begin with the last record of the previous page.
     """
 
     def history(self, key, before, limit):
@@ -60,7 +60,7 @@ class RepeatsTheLast(MemoryStore):
 
 class LosesWakes(MemoryStore):
     """
-    Forgets a wake-up that came before the wait.
+    A store that forgets a wake-up that came before the wait.
     """
 
     def wait_for_change(self, timeout_s):
@@ -70,7 +70,7 @@ class LosesWakes(MemoryStore):
 
 class NeverWaits(MemoryStore):
     """
-    Every wait returns immediately, and says that nothing was written.
+    A store whose waits all return immediately, and report that nothing was written.
     """
 
     def wait_for_change(self, timeout_s):
@@ -79,7 +79,7 @@ class NeverWaits(MemoryStore):
 
 class WakesForEver(MemoryStore):
     """
-    After one wake-up, every later wait returns immediately.
+    A store whose waits all return immediately after the first wake-up.
     """
 
     def wait_for_change(self, timeout_s):
@@ -89,7 +89,7 @@ class WakesForEver(MemoryStore):
 
 class ClosesQuietly(MemoryStore):
     """
-    Does not wake waiting calls when it is closed.
+    A store that does not wake waiting calls when it is closed.
     """
 
     def close(self):
@@ -98,7 +98,7 @@ class ClosesQuietly(MemoryStore):
 
 class OpensAgain(MemoryStore):
     """
-    Is empty after each open.
+    A store that is empty each time it is opened.
     """
 
     def open(self):
@@ -108,7 +108,7 @@ class OpensAgain(MemoryStore):
 
 class RenewsForAnybody(MemoryStore):
     """
-    Renews a lease even if the given name is not its owner.
+    A store that renews a lease even if the caller is not the owner.
     """
 
     def renew(self, owner):
@@ -145,7 +145,7 @@ def test_a_faulty_store_fails(monkeypatch, store, test) -> None:
 
 class GivesIdsAgain(HeapWheel):
     """
-    Starts its ids at 1 again after a drain.
+    A wheel whose ids start at 1 again after a drain.
     """
 
     def drain(self):
@@ -156,7 +156,7 @@ class GivesIdsAgain(HeapWheel):
 
 class ForgetsMoves(HeapWheel):
     """
-    Orders drained entries with equal deadlines by their ids.
+    A wheel that drains entries with equal deadlines in the order of their ids, even if one of them was moved.
     """
 
     def drain(self):
@@ -165,7 +165,7 @@ class ForgetsMoves(HeapWheel):
 
 class GivesIdsOfTheExpired(HeapWheel):
     """
-    Gives the ids of expired entries to later entries.
+    A wheel that gives the ids of expired entries to later entries.
     """
 
     def __init__(self):
@@ -197,7 +197,7 @@ class GivesIdsOfTheExpired(HeapWheel):
 
 class KeepsArrivals(HeapWheel):
     """
-    An entry that is moved to a later deadline fires in its original order, not after the entries already there.
+    A wheel in which a moved entry fires in its original order, and not after the entries with the same deadline.
     """
 
     def reschedule(self, id, deadline):
@@ -213,7 +213,7 @@ class KeepsArrivals(HeapWheel):
 
 class CountsFromTheLast(SingleWheel):
     """
-    Limits deadlines to a span from the time of the last advance, instead of the latest time of all advances.
+    A wheel that limits deadlines to a span from the last advance's time, not from the latest time of all advances.
     """
 
     def advance(self, now, limit=None):
@@ -224,7 +224,7 @@ class CountsFromTheLast(SingleWheel):
 
 class LeavesTombstones(HeapWheel):
     """
-    Keeps the id of each cancelled entry.
+    A wheel that keeps the id of each cancelled entry.
     """
 
     def __init__(self):
@@ -239,7 +239,7 @@ class LeavesTombstones(HeapWheel):
 
 class TakesNothingForNone(HeapWheel):
     """
-    Stores None in place of a payload that counts as false.
+    A wheel that stores None in place of a payload that counts as false.
     """
 
     def insert(self, deadline, payload):
