@@ -172,7 +172,7 @@ def test_an_int_costs_no_more_than_a_float(loop):
 
 def test_time_can_be_frozen_and_thawed(loop):
     """
-    If a test patches `loop.time`, the loop uses the patch only while the patch lasts.
+    If a test patches `loop.time`, the loop uses the patched function only while the patch lasts.
     """
     fired = []
     with mock.patch.object(loop, "time", return_value=1e6):
@@ -186,7 +186,7 @@ def test_time_can_be_frozen_and_thawed(loop):
 
 def test_a_frozen_monotonic_clock_counts(loop):
     """
-    A patched `time.monotonic` is used, as it is by asyncio's loops.
+    The loop reads a patched `time.monotonic`, as asyncio's loops do.
     """
     with mock.patch("time.monotonic", return_value=1e6):
         assert loop.call_later(5, print).when() == 1e6 + 5

@@ -127,10 +127,9 @@ def test_each_burst_frees_the_memory_of_its_handles() -> None:
     """
     After each of three large bursts, no more memory stays in use than after the first one.
 
-    A burst has more handles than the interpreter's allocator holds.
-
-    On Linux the handles normally have separate memory mappings. If macOS or Windows is simulated, they are in the C
-    library's heap, and a setting makes Linux return large blocks to the system, as macOS and Windows do.
+    A burst has more handles than the interpreter's own allocator holds. The memory that their end sets free must
+    therefore return to the system. If macOS or Windows is simulated, a setting makes Linux return large blocks, as
+    these systems do.
     """
     environment = dict(os.environ)
     if "TICKWHEEL_AS" in environment:

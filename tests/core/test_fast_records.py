@@ -1,5 +1,5 @@
 """
-Objects made by `make_fast` equal objects made by the class.
+`make_fast` makes objects that equal the objects made by calling the class.
 
 The garbage collector ignores objects that cannot be in a cycle.
 """
@@ -90,7 +90,7 @@ class Colour(enum.Enum):
 )
 def test_made_as_by_init(arguments, names):
     """
-    The same arguments give the same fields, or the same error, as with `__init__`.
+    With the same arguments, `make_fast` gives an object the same fields, or raises the same error, as `__init__`.
     """
 
     def outcome(kind):

@@ -212,7 +212,7 @@ def test_every_work_of_scale_runs(root, work, subject, settings):
 @pytest.mark.skipif(not (which("chromium") and which("chromedriver")), reason="there is no chromium")
 def test_the_page_is_watched(root):
     """
-    A browser measures the frames and tasks of the page while jobs wait and other jobs fire.
+    A browser measures the frames and tasks of the service's page while jobs wait and other jobs fire.
     """
     pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install selenium")
     case = {"module": "benchmarks.page", "work": "the page", "subject": "tickwheel", "pending": 2_000}

@@ -99,7 +99,7 @@ def test_timers_load_no_design_of_a_wheel():
     """
     Importing TimerWheel loads the protocol of wheels.
 
-    It loads no design in Python, no shards and no trio.
+    It does not load any wheel that is written in Python, `ShardedWheel` or trio.
     """
     loaded = loaded_by("from tickwheel import TimerWheel")
     assert {name for name in loaded if name.startswith("tickwheel.wheels.")} == {"tickwheel.wheels.contract"}

@@ -196,7 +196,7 @@ def test_higher_imports_lower(modules):
 @pytest.mark.parametrize("package", ALTERNATIVES)
 def test_stores_and_targets_do_not_import_each_other(modules, package):
     """
-    A store or target imports `jobs` and its contract.
+    A store or target imports `jobs` and the contract of stores or targets.
 
     It imports no other store or target, and not the engine.
     """
@@ -244,7 +244,9 @@ def test_private_modules_stay_in_their_package(modules):
 
 def test_the_scheduler_takes_time_threads_and_chance_from_its_runtime(modules):
     """
-    Only the listed modules of the scheduler import `time`, `threading`, `random` or the like.
+    Only the modules that this test lists import `time`, `threading`, `random` or the like.
+
+    All other modules of the scheduler use its runtime instead.
     """
     used, wrong = set(), []
     for name, tree in modules.items():

@@ -46,9 +46,9 @@ NEEDS_SH = pytest.mark.skipif(not Path("/bin/sh").exists(), reason="there is no 
 @pytest.fixture
 def closing(root, tmp_path):
     """
-    Return a function that runs `TESTS` with a copy of our conftest.py and a given script.
+    Return a function that runs a small set of tests with a copy of our conftest.py, and returns the output.
 
-    The function returns the output.
+    Its argument is the text of the script `scripts/servers` beside the copy, or None for a copy without the script.
     """
 
     def run(script: str | None) -> list[str]:

@@ -81,7 +81,9 @@ def test_a_rule_spans_lines(root, tmp_path):
 
 def test_code_is_not_read(root, tmp_path):
     """
-    The check accepts a word of our own if the line of its first use also has the usual word.
+    The check ignores code blocks, names in backticks and the addresses of links.
+
+    It finds no fault in plain English.
     """
     text = "There is no list, and `tell` is not one; [it](anew.md) is no longer one.\n\n```\ntell anew\n```\n"
     assert check(root, tmp_path, "page.md", text) == (0, [])
@@ -89,7 +91,7 @@ def test_code_is_not_read(root, tmp_path):
 
 def test_a_word_of_our_own_is_explained_once(root, tmp_path):
     """
-    A word of our own is accepted if the line of its first use also has the usual word.
+    The check accepts a word of our own if the line of its first use also has the usual word.
     """
     text = "A herd, or burst, of jobs.\nThe herd fires.\nSeconds since the epoch.\n"
     assert check(root, tmp_path, "page.md", text) == (0, [])

@@ -1,5 +1,5 @@
 """
-The README of a release has absolute addresses, because on PyPI no file is beside it.
+The README of a release has absolute addresses, because PyPI shows it without the other files of the project.
 
 The metadata of a release has the project's URLs.
 """
@@ -48,7 +48,7 @@ def test_the_project_has_its_addresses(root, tmp_path):
     """
     The project's URLs point to the repository from which the project is released.
 
-    There they lead to the repository itself, its issues, and files or folders at the tag.
+    They lead to the repository itself, to its issues, and to files or folders at the tag of the release.
     """
     copy = tmp_path / "pyproject.toml"
     text = (root / "pyproject.toml").read_text("utf-8").partition("\n[project.urls]")[0]  # a release's sdist has them

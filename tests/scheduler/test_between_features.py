@@ -125,7 +125,7 @@ def test_moved_between_two_attempts(scheduler, clock, runs, verb):
 @pytest.mark.parametrize("end", [ValueError("no"), Snooze(1_200)])
 def test_run_now_between_two_attempts(scheduler, clock, runs, end, misfire, overlap):  # noqa: PLR0917  fixtures
     """
-    A `run_now` while a job waits for a retry starts the retry at once.
+    If `run_now` is called while a job waits for a retry, the retry starts at once.
 
     The series then continues without an extra run.
     """

@@ -108,7 +108,7 @@ def test_an_equal_rule_changes_nothing(client):
 
 def test_another_rule_changes_the_series(client):
     """
-    If any field that determines the due times of a series changes, the series gets a new rule.
+    If any field that determines the due times of a series changes, setting the job changes its rule.
     """
     for number, other in enumerate(OTHERS):
         key = f"other/{number}"
@@ -240,9 +240,9 @@ def test_invalid_rules(client, fields, named):
 @pytest.mark.parametrize("name", ["every", "time", "anchor_on", "day_match", "dst_gap", "dst_overlap"])
 def test_a_value_of_a_later_version(name):
     """
-    A node cannot read a rule with a value of a later version.
+    If a rule has a value that only a later version of tickwheel knows, a node finds that it cannot read the rule.
 
-    It finds the part of the rule that contains this value.
+    The node also finds the part of the rule that contains this value.
     """
     asked = {"every": "3d", "time": "02:00"} if name in {"every", "time", "anchor_on"} else {"cron": "0 9 13 * FRI"}
     facts = json.loads(trial(SetRequest("k", target="log", **asked), NOW).recurrence) | {name: "later"}

@@ -96,7 +96,7 @@ def test_a_store_of_redis(redis, order):
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_a_service(service, order):
     """
-    A client of a service sets, reads and pulls jobs, and reports their results.
+    Under gevent, a client of a service can set, read and pull jobs, and report the results of pulled jobs.
     """
     check(order, service)
 

@@ -103,7 +103,7 @@ def test_death_of_one_of_many(make, engines):
 
 def test_death_after_a_takeover(make, engines):
     """
-    If another node takes over a shard of a node, the former node's death is recorded.
+    If another node takes over a shard of a dead node, the log gets a record of the death.
 
     This holds even if the log already has an earlier death of that node.
     """

@@ -1,5 +1,7 @@
 """
-A lease that expires is renewed, is no longer trusted shortly before it expires, and may be lost or handed over.
+Leases that expire.
+
+A lease is renewed in time, is not trusted shortly before it expires, and may be lost or handed over.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Silent(MemoryStore):
 
 def test_a_job_without_a_notification(make, record):
     """
-    If another process stores a due job and sends no notification, the job fires within the promised time.
+    If another process stores a due job and sends no notification, the job fires within `WAIT_S`.
     """
     store = Silent()
     scheduler = make(store).start()

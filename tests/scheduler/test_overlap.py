@@ -136,7 +136,7 @@ def test_cancel_stops_a_thread(scheduler, clock, events):
     """
     As soon as the next run is due, a handler on a thread is asked to stop.
 
-    The stopped run has failed, and the next run starts.
+    The stopped run counts as failed, and the next run starts.
     """
     told = events(scheduler)
 

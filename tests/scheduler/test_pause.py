@@ -1,7 +1,7 @@
 """
 Paused jobs, on a manual clock.
 
-No job starts while it is paused, and each job runs after its resume.
+No job starts while it is paused, and each job runs after it is resumed.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def test_the_first_run_is_never_early(make, rule):
 
 def test_every_with_a_start(scheduler, clock, events):
     """
-    With a delay, the first run is after the delay.
+    If a recurring job is set with a delay, its first run takes place after the delay.
 
     Later runs are whole intervals after the first run.
     """

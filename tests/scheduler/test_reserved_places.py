@@ -65,7 +65,7 @@ def test_a_batch_gets_the_places_of_its_jobs(limits, running_max, runs):
 @given(st.lists(st.text("abc", max_size=2)), st.lists(st.text("abc", max_size=2)))
 def test_a_key_is_reserved_by_one_batch(keys, others):
     """
-    If one batch has reserved a key, another batch cannot reserve it until the first batch is cancelled.
+    If one batch has reserved a key, another batch cannot reserve it until the first reservation is cancelled.
     """
     table = StagedJobs(Runtime())
     assert all(table.reserve(keys))

@@ -74,7 +74,7 @@ def test_bad_policies(policy, said):
 
 def test_waits_in_a_list():
     """
-    The delays may be given as a list, wherever a policy is accepted.
+    The delays of a retry policy may be given as a list, wherever a retry policy is accepted.
     """
     policy = RetryPolicy(kind="list", waits_ms=[5, 7])
     with closing(Scheduler("memory://", options=SchedulerOptions(retry=policy))) as scheduler:

@@ -1,7 +1,7 @@
 """
 A program sets its recurring jobs again at each start.
 
-Their missed runs and next due times stay the same.
+This changes neither the missed runs nor the next due times of the jobs.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def test_setting_the_time_of_day_changes_nothing():
 
 def test_a_quicker_sample_is_kept():
     """
-    If a slow sample of the store's clock follows a quick one, the scheduler's copy of the clock stays as exact.
+    If a slow sample of the store's clock follows a quick one, the scheduler keeps the more exact time of the quick one.
 
     Only the drift of the clocks makes it less exact.
     """

@@ -609,7 +609,7 @@ def test_a_number_that_json_cannot_represent(price):
 
 def mistakes(scheduler):
     """
-    Return wrong calls, each under a pattern for its error.
+    Return wrong calls, by the pattern that the error of the call must match.
 
     The pattern contains the remedy.
     """

@@ -256,7 +256,7 @@ def test_many_of_the_other_verbs(client):
 
 def test_drain(client):
     """
-    A drain cancels and returns only pending jobs, and only those whose keys begin with the prefix.
+    A drain cancels and returns only pending jobs, and only those whose keys begin with the given prefix.
     """
     client.set_many([SetRequest(f"a{n:04}", delay=HOUR, handler="h", payload=n) for n in range(2100)])
     client.set("b", delay=HOUR, handler="h")
@@ -269,7 +269,7 @@ def test_drain(client):
 
 def test_listing(client):
     """
-    Jobs are listed in the order of their keys, page by page, with every filter.
+    Jobs are listed page by page in the order of their keys, and can be selected by each of the filters.
     """
     client.set_many([SetRequest(f"a{n:02}", delay=HOUR + n * 60, handler="h") for n in range(25)])
     client.set("b", delay=HOUR, handler="other")
@@ -367,7 +367,7 @@ def test_bad_values(refusing, fields, error, said):
 @pytest.mark.parametrize(("limit", "state"), [(0, None), (1001, None), (True, "gone")])
 def test_bad_listing(client, limit, state):
     """
-    A list is refused if it is asked for no jobs, for too many jobs, or for jobs in an unknown state.
+    `list` is refused if its limit is zero or too large, or if the state is unknown.
     """
     with pytest.raises(InvalidJobError):
         client.list(limit=limit, state=state)

@@ -65,9 +65,9 @@ class Work:
 
     def end(self, entry, *, is_last):
         """
-        Record the verdict of *entry*, *is_last*, and whether *entry* has left the queue.
+        Record *entry*, *is_last*, and whether *entry* has left the queue.
 
-        If the verdict is a function, call it.
+        If the verdict of *entry* is a function, call it.
         """
         with self._grown:
             self.ended.append((entry, is_last, entry not in self.queue.running()))

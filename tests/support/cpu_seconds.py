@@ -36,9 +36,7 @@ def of_descendants(pid):
 
 def listed(folder):
     """
-    Return the names in *folder*.
-
-    Return an empty list if the process of the folder has ended.
+    Return the names in a folder of /proc, or an empty list if the process of the folder has ended.
     """
     try:
         return os.listdir(folder)  # noqa: PTH208  it runs for each process at each test, and costs a tenth of a Path's

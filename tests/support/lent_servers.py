@@ -143,9 +143,9 @@ def line_and_url(request):
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory):
     """
-    Return a function that makes a certificate for loopback and its key with openssl.
+    Return a function that makes a TLS certificate for the loopback address, and the certificate's key, with openssl.
 
-    The function returns their paths.
+    The function returns the paths of the two files.
     """
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed: run make servers")

@@ -19,7 +19,8 @@ class Line:
 
     Attributes:
         delay_s: Seconds by which each piece of data is delayed, in either direction.
-        trips: Number of round trips. One begins when a client sends its first data, or data after data from the server.
+        trips: Number of round trips. A round trip begins when a client sends data for the first time, or for the first
+            time after data from the server.
         opened: Number of connections that were made.
     """
 

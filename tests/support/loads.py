@@ -1,7 +1,7 @@
 """
 A client that keeps setting jobs while its store is moved, switched over or lost.
 
-It then checks whether the firings keep the promise.
+It then checks whether the firings keep the guarantees of docs/promise.md.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Load:
 
     def wrongs(self):
         """
-        Return the violations of the promise by kind, of which there should be none.
+        Return the violations of docs/promise.md by kind. There should be none.
 
         A generation may begin another attempt only if its last attempt was interrupted, and if the history records
         this. If the outcome of a call is unknown, both outcomes are correct.

@@ -153,7 +153,7 @@ class PatroniGroup:
 
     def _kill(self, name):
         """
-        Kill one of our processes by SIGKILL.
+        Kill the process *name* by SIGKILL.
 
         If it is a node, kill its server with all sessions, too.
         """

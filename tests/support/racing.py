@@ -81,9 +81,9 @@ def race(scheduler, steps, seed):
 
 def main():
     """
-    Read a store from the first input line and a plan from the second.
+    Read the URL of a store from the first input line, and a plan from the second.
 
-    Race on the store by this plan, and print the answers.
+    Carry out the plan on the store, and print the answers.
     """
     url, seed = sys.argv[1:]
     scheduler = Scheduler(url)

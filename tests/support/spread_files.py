@@ -26,7 +26,9 @@ TOGETHER = {
     "tests/lab/test_teacher.py": "tests/service/page",
     "tests/service/page/test_screens.py": "tests/service/page",
 }
-"""The group of each file. The first group parses every module of the package, and the second uses a browser."""
+"""Group of each test file that shares something costly with other files. All files of a group run in one process.
+
+The first group parses every module of the package, and the second uses a browser."""
 
 
 def part_of(nodeid):

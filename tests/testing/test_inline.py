@@ -316,7 +316,7 @@ def test_start_and_stop(manual_clock):
 
 def same_key(scheduler, _count):
     """
-    Set one job with a new key.
+    Set a job with the same key at each call.
     """
     scheduler.set("k", delay=0, handler="again")
 

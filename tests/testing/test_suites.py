@@ -79,7 +79,7 @@ class NeverWaits(MemoryStore):
 
 class WakesForEver(MemoryStore):
     """
-    A store whose waits all return immediately after the first wake-up.
+    A store whose first wake-up makes every later wait return immediately.
     """
 
     def wait_for_change(self, timeout_s):

@@ -201,7 +201,7 @@ def sets(firing: Firing) -> None:
 
 async def awaited() -> None:
     """
-    The async verbs are checked like the blocking ones.
+    The type checkers check the async verbs like the blocking ones.
     """
     assert_type((await async_scheduler.set("k", fetch.of("u"), delay=5)).job, Job)
     assert_type(await async_scheduler.jobs_of(fetch), list[Job])

@@ -33,7 +33,7 @@ async def fetch(url: str) -> bytes:
 
 def setting(wheel: TimerWheel) -> None:
     """
-    Every method that sets a timer checks the arguments against the callback's parameters.
+    At every method that sets a timer, the type checkers compare the arguments with the parameters of the callback.
     """
     assert_type(wheel.call_later(1, greet, "ada"), Timer)
     wheel.call_later(1.5, greet, "ada", 2)

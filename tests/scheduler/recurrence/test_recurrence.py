@@ -43,7 +43,7 @@ def test_following_a_late_run(misfire, expected):
 @pytest.mark.parametrize("misfire", Misfire)
 def test_following_a_timely_run(misfire):
     """
-    After a run that was on time, every policy gives the same next due time.
+    After a run that was on time, every misfire policy gives the same next due time.
     """
     assert Recurrence(MINUTELY, misfire).following("k", NOON, NOON, NOON + 5) == (NOON + 60_000, None)
 
