@@ -40,7 +40,7 @@ def factory(request):
 @pytest.mark.parametrize("wait", [slept, timed_out])
 def test_never_early(factory, wait):
     """
-    Thousands of waits begin while the loop is busy, and by `time.monotonic()` none is shorter than requested.
+    Thousands of waits begin while the loop is busy, and none of them ends early by `time.monotonic()`.
     """
     draw = random.Random(13)
     early = []

@@ -151,7 +151,7 @@ def test_it_is_complete_before_it_is_seen(kind):
 
 def test_an_early_reference_is_found():
     """
-    The check finds a constructor that lets another object refer to the new object, weakly or not, before the end.
+    The check finds a constructor that lets another object refer to the new object too early, even weakly.
     """
     seen: list[Any] = []
 

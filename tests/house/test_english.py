@@ -45,9 +45,9 @@ def test_each_pattern_finds_its_fault(english, name, text):
 @pytest.mark.parametrize("text", ["Maximum number of jobs.", "True if the timeout has passed.", "What is a wheel?"])
 def test_plain_sentences_are_not_counted(english, text):
     """
-    A plain sentence, or a question as a heading, is not counted under any pattern but `noun_clause`.
+    A plain sentence, or a question as a heading, matches no pattern except `noun_clause`.
 
-    That pattern is known to count some correct sentences.
+    This pattern is known to match some correct sentences.
     """
     assert [each for each, pattern in english.PATTERNS.items() if pattern.search(text)] in ([], ["noun_clause"])
 

@@ -246,7 +246,7 @@ def test_the_scheduler_takes_time_threads_and_chance_from_its_runtime(modules):
     """
     Only the modules that this test lists import `time`, `threading`, `random` or the like.
 
-    All other modules of the scheduler use its runtime instead.
+    All other modules of the scheduler take time, threads and random numbers from the scheduler's runtime.
     """
     used, wrong = set(), []
     for name, tree in modules.items():

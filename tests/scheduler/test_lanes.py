@@ -97,7 +97,7 @@ REASONS = {
     "pull": "no_worker",
 }
 KINDS = [*REASONS, "paused", "unknown"]
-"""Reasons why the jobs of a crowded lane wait. If it is paused or its handler is unknown, its jobs leave memory."""
+"""Reasons why the jobs of a crowded lane wait. Jobs that are paused, or whose handler is unknown, leave memory."""
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -148,7 +148,7 @@ def test_started_before_the_withdrawal():
     """
     A started attempt cannot be withdrawn, even after it has ended.
 
-    If the attempt to withdraw is not the staged attempt of the generation, `withdraw` returns None.
+    If the request names an attempt that is not the staged one, `withdraw` returns None.
     """
     table = StagedJobs(Runtime())
     (entry,) = stage(table, job())

@@ -327,7 +327,7 @@ def test_no_thread_to_ask_the_owner(no_threads):
     """
     If the thread that asks the owner in another process cannot start, the caller gets the error.
 
-    The caller can try again at once.
+    Each further call tries to start the thread again.
     """
     answers = queue.SimpleQueue()
 

@@ -57,7 +57,7 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef):
         """
-        Count the clock readings in a fixture of function scope, which no other test uses.
+        Count the clock readings in each fixture that belongs to this test alone (function scope).
         """
         before = self.count.get()
         try:
