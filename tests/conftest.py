@@ -61,7 +61,7 @@ spec.loader.exec_module(systems)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """
-    Add `--as`.
+    Add the option `--as`.
     """
     parser.addoption("--as", dest="system", choices=("macos", "windows"), help="run without what that system lacks")
 

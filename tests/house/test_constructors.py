@@ -133,7 +133,7 @@ def test_every_public_class_is_made():
 @pytest.mark.parametrize("kind", public_classes(), ids=lambda kind: kind.__name__)
 def test_it_is_complete_before_it_is_seen(kind):
     """
-    Until a constructor has set the last field of an object, no other object refers to the new one, not even weakly.
+    Until a constructor has set the last field of an object, no other object refers to this object, not even weakly.
     """
     make = MAKES.get(kind, kind)
 

@@ -151,7 +151,7 @@ def test_a_number_that_is_not_a_date(inline, at):
 @pytest.mark.parametrize("given", [{"delay": 1}, {"at": "2030-01-01T00:00Z"}])
 def test_a_zone_without_a_rule(inline, given):
     """
-    A time zone is refused if no rule uses it.
+    A time zone is refused for a job without a rule that uses it.
     """
     _, scheduler = inline
     with pytest.raises(InvalidJobError, match="tz is 'Europe/Berlin'"):

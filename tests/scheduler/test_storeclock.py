@@ -200,7 +200,7 @@ class Slewed:
 
     def monotonic_ns(self):
         """
-        Return the time without the time in suspends.
+        Return the monotonic time, which does not advance during a suspend.
         """
         return self.monotonic
 
@@ -381,7 +381,7 @@ def test_no_delay_is_early_at_any_rate(make, verb, rate):
 
 def test_an_async_delay_is_not_early():
     """
-    With asyncio, the delay of a job is never too short either.
+    With an AsyncScheduler, too, the delay of a job is never too short.
     """
 
     async def run():

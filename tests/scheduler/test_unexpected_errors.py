@@ -121,7 +121,7 @@ class Picky(MemoryStore):
 
     def apply(self, writes):
         """
-        Apply *writes*, unless one of them is rejected.
+        Apply *writes*, unless the store rejects one of them.
         """
         for each in writes:
             if isinstance(each, Settle) and (each.job.key == self.unwanted or not str(each).isascii()):

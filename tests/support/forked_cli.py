@@ -33,7 +33,7 @@ IMPORTED = (
     "uvicorn.protocols.http.auto",
     "uvicorn.protocols.websockets.auto",
 )
-"""Modules that every service needs."""
+"""Modules that every service needs. They are imported before the fork."""
 MESSAGE_MAX = 200_000
 NUMBER = struct.Struct("i")
 CAN_FORK = sys.platform == "linux" and "TICKWHEEL_AS" not in os.environ

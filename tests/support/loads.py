@@ -31,7 +31,7 @@ class Load:
 
     def run(self):
         """
-        Run until it is ended.
+        Make calls until `end` is called.
         """
         for number in itertools.count():
             self.ask(self.client.set, f"{number}", delay=self.dice.uniform(0, 2), handler="h")

@@ -57,6 +57,6 @@ with suppress(ImportError):
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(config, log):
         """
-        Replace `--dist loadfile`.
+        Replace the scheduling of `--dist loadfile` by `SpreadScheduling`.
         """
         return SpreadScheduling(config, log) if config.option.dist == "loadfile" else None

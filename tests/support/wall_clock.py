@@ -118,7 +118,7 @@ class Setter:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self):
         """
-        Set the clock to the instant before the test.
+        Before the test, set the clock to the given instant.
         """
         self.offset.set(self.instant_ns - (time.time_ns() - self.offset.get()))
         return (yield)

@@ -51,7 +51,7 @@ WINDOWS = {
 }
 LACKING = {"macos": MACOS, "windows": WINDOWS}
 ABSENT = {"macos": set(), "windows": {"fcntl", "resource", "uvloop", "pwd", "grp", "termios", "pty", "tty"}}
-"""Modules that the system does not have."""
+"""Names of the modules that each simulated system lacks."""
 PLATFORM = {"macos": "darwin", "windows": "win32"}
 
 

@@ -244,7 +244,7 @@ class TakesNothingForNone(HeapWheel):
 
     def insert(self, deadline, payload):
         """
-        Insert the payload, or None if it is false.
+        Insert *payload*, or None in its place if it counts as false.
         """
         return super().insert(deadline, payload or None)
 

@@ -37,7 +37,7 @@ The longest delay of the traces is 14 days.
 
 def replay(path: Path, make_wheel: Callable[[], Any]) -> dict[str, int]:
     """
-    Play a trace on a wheel and return its counts.
+    Play a trace on a wheel, and return the counts of calls and firings.
     """
     clock = ManualClock()
     count: Counter[str] = Counter()

@@ -72,7 +72,7 @@ def setting(wheel: TimerWheel) -> None:
 
 def in_bulk(wheel: TimerWheel) -> None:
     """
-    The callback of many timers is called with an array of their ids.
+    A callback of many timers that were set together takes an array of their ids.
     """
 
     def expire(ids: array[int]) -> None: ...
@@ -112,7 +112,7 @@ async def timeouts(stack: AsyncExitStack) -> None:
 
 def handles(wheel: TimerWheel) -> None:
     """
-    The results of handles and wheels are typed.
+    The methods of handles and wheels have typed results.
     """
     timer = wheel.call_later(1, print)
     assert_type(timer.when(), float)
