@@ -36,7 +36,8 @@ class Row(NamedTuple):
     """
     A row of the printed table, with the counts of the last run on tickwheel's loop.
 
-    `differ` and `unsteady` compare this loop with asyncio's.
+    `differ` counts the tests that end differently on asyncio's loop in every run, `unsteady` those that do so only in
+    some runs.
     """
 
     suite: str

@@ -26,7 +26,8 @@ class Suite:
         runner: pytest, trial, or the module or file that runs the tests with unittest.
         arguments: Arguments of the runner.
         sdist: The project whose unpacked sdist is the working folder. If this is empty, the folder is new.
-        swap: The folder of `swap` that the second run has first on its path. It replaces parts of asyncio.
+        swap: The folder in `swap` that comes first on the path of the run on tickwheel's loop. It replaces parts of
+            asyncio.
     """
 
     name: str

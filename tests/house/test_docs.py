@@ -251,7 +251,7 @@ def serve(arguments: list[str], folder: Path, env: dict[str, str]) -> tuple[subp
     """
     Start a service on a free port.
 
-    Return its process, and its output until it was ready.
+    Return its process, and the output that it printed until it was ready.
     """
     command = [sys.executable, "-P", "-m", "tickwheel.cli", "serve", *arguments, "--port", "0"]
     server = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -16,9 +16,9 @@ pytestmark = pytest.mark.skipif(not Path("/usr/bin/env").exists(), reason="there
 @pytest.fixture
 def find(root, tmp_path) -> Callable[..., tuple[int, str]]:
     """
-    Return a function that puts programs into folders below *tmp_path*.
+    Return a function that puts a program into folders below *tmp_path*, and lets `scripts/servers` search there.
 
-    The function returns the place where the script finds one of them.
+    The function returns the exit code of the script, and the place that it has found.
     """
     before, quote, rest = (root / "scripts" / "servers").read_text("utf-8").partition("\nplaces='")
     places, end, after = rest.partition("'\n")

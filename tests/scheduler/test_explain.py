@@ -36,7 +36,7 @@ LATER = RetryPolicy(attempts=3, base_ms=HOUR * 1000, max_ms=HOUR * 1000)
 
 def hung(scheduler, name, go_on, **limits):
     """
-    Register a handler *name* that hangs, and return a record of the handler's attempts.
+    Register a handler *name* that waits for *go_on*, and return a list of the payloads with which it was called.
     """
     begun = []
 

@@ -98,7 +98,7 @@ def check_as_before(scheduler, file_url, record, check_gone, ours):
     """
     Return a function that asserts that a failed start left nothing behind.
 
-    Another scheduler can become owner of the file, and the first scheduler can become owner after that.
+    It also asserts that another scheduler can become owner of the file, and the first scheduler after that.
     """
 
     def check():

@@ -48,7 +48,7 @@ def scheduler(url, make, clock, record):
 
 def ran(scheduler, clock, record, key="sentinel"):
     """
-    Set a job *key* that is due now. After it has run, return the other recorded runs.
+    Set a job *key* that is due now. When it has run, return the recorded runs of all other jobs.
     """
     scheduler.set(key, delay=0, handler="h", payload=key)
     clock.advance(0.01)

@@ -80,7 +80,7 @@ class World:
 
     def in_situation(self, situation, fields):
         """
-        Bring the series into *situation*, and then set it again.
+        Bring the series into *situation*, and then set it with *fields*.
         """
         ends = situation == "it has made all its runs"
         self.set(RULE | {"max_runs": 1} if ends else RULE)

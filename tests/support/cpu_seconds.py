@@ -16,7 +16,7 @@ import pytest
 
 SHOWN = 10
 SHORT_S = 0.05
-"""If a test takes fewer seconds than this, the CPU time of its other processes is not read."""
+"""If a test lasts fewer seconds than this, the CPU time of the other processes that it uses is not read."""
 TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 

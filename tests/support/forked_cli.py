@@ -98,9 +98,9 @@ class Forked:
 
 class Parent:
     """
-    The process from which other processes are forked.
+    The process from which all `Forked` processes are forked.
 
-    The first use starts it, and it ends with this process.
+    It starts when it is first needed, and ends when the process of the tests ends.
     """
 
     _one = None
@@ -115,7 +115,7 @@ class Parent:
     @classmethod
     def get(cls):
         """
-        Return the parent of this process.
+        Return the one parent process that these tests use. Start it if it does not run yet.
         """
         if cls._one is None:
             cls._one = cls()
@@ -140,9 +140,9 @@ def start(arguments, *, cwd, env):
 
 def serve_forks(requests):
     """
-    Fork for each request, and write the process ids and exit codes.
+    Fork for each request, and send the process id of the child and later its exit code.
 
-    In each child process, return the request.
+    In a child process, return the request.
     """
     statuses = {}
     signals, wakes = os.pipe()
@@ -175,7 +175,7 @@ def serve_forks(requests):
 
 def report_ends(statuses):
     """
-    For each process that has ended, write its exit code and forget the process.
+    For each forked process that has ended, write its exit code to its pipe in *statuses*, and remove the pipe.
     """
     while statuses:
         pid, status = os.waitpid(-1, os.WNOHANG)
@@ -188,7 +188,7 @@ def report_ends(statuses):
 
 def main():
     """
-    Import the modules and fork. Run the command in each child process.
+    Import the modules in `IMPORTED`, and fork for each request. In each child process, run `tickwheel`.
     """
     for name in IMPORTED:
         importlib.import_module(name)
