@@ -238,7 +238,7 @@ def test_only_inside_a_loop_and_a_task(loop):
 
 def test_an_unused_timeout_keeps_no_task_alive(runner):
     """
-    A Timeout whose body has ended does not keep its task alive once the task has ended.
+    After its body has ended, a Timeout object does not keep the task alive in which it was used.
     """
 
     async def main():
@@ -298,7 +298,7 @@ def test_wait_for_and_sleep(runner):
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_neither_a_child_nor_another_thread_inherits_the_running_loop(runner):
     """
-    While a loop runs in this thread, a timeout is refused in a forked child and in a thread without a loop.
+    While a loop runs in one thread, a timeout is refused in a forked child and in another thread without a loop.
     """
 
     def is_refused():

@@ -350,9 +350,9 @@ def test_debug_mode_traces_and_checks(loop):
 
 def test_random_operations(still):
     """
-    After ten thousand random calls that set and cancel timers and move the clock, timers fire as in a sorted list.
+    If timers are set and cancelled at random, each turn fires the due timers in the order of a sorted list.
 
-    The wheel's invariants hold.
+    After each turn the wheel's invariants hold.
     """
     seed = random.randrange(2**32)
     print(f"seed {seed}")  # noqa: T201 - shown when the test fails

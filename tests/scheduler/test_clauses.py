@@ -91,7 +91,7 @@ def test_5_anything_goes_in_a_handler(scheduler, record):
 
 def test_7_an_earlier_job_fires_first(scheduler, record):
     """
-    If a node waits for a job that is due tomorrow, and a job is set that is due now, only the new job fires.
+    If a job that is due now is set while a node waits for a job that is due tomorrow, only the new job fires.
     """
     scheduler.handler("h")(record)
     scheduler.set("far", delay=FAR_S, handler="h", payload="far")

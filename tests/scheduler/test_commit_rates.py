@@ -147,9 +147,9 @@ def test_an_acknowledgement_for_which_a_lane_waits(make_resources, is_urgent):
 @pytest.mark.parametrize(("partitions", "times"), [(1, 1), (2, 2), (3, 4), (4, 4), (64, 4)])
 def test_partitions_have_wider_slots_of_claims(make_resources, partitions, times):
     """
-    The more partitions a store has, the longer is the slot of time whose claims share a commit, up to 64 ms.
+    The more partitions a store has, the longer is the slot of time whose claims share a commit.
 
-    The timer of each slot is due before the slot begins.
+    A slot is at most 64 ms long. The timer of each slot is due before the slot begins.
     """
     timers = Timers()
     now_ms = 1_000_000_000_000

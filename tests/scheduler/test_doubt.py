@@ -79,7 +79,7 @@ def test_an_unexpected_error_of_the_store(make, record, until):
 @pytest.mark.parametrize("is_written", [True, False])
 def test_a_cancel_while_a_claim_is_in_doubt(make, record, until, is_written):
     """
-    If the answer to a claim is lost, and its job is cancelled, the job is either cancelled or fires.
+    If a job is cancelled after the answer to its claim was lost, the job is either cancelled or fires.
     """
     store = FaultyStore(MemoryStore())
     scheduler = make(store)

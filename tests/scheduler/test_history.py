@@ -322,7 +322,7 @@ def test_chains_and_groups_in_a_traceback():
 
 def test_a_loop_of_causes():
     """
-    An exception that is its own cause, or whose attributes raise, is recorded without harm.
+    An exception that is its own cause, or whose attributes raise, is recorded like any other exception.
     """
     first, second = raised(chained), raised(many)
     first.__cause__, second.__cause__ = second, first
@@ -343,7 +343,7 @@ def test_a_loop_of_causes():
 
 def test_a_hostile_error_is_kept(scheduler, events):
     """
-    An error whose text raises, is huge or is not valid Unicode is recorded like others.
+    An error is recorded like any other error even if its text raises, is huge or is not valid Unicode.
     """
     told = events(scheduler)
 

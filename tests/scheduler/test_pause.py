@@ -102,7 +102,7 @@ def test_resumed_in_time(scheduler, clock, record):
 )
 def test_missed_runs(scheduler, clock, record, until, *, misfire, runs):
     """
-    The misfire policy decides which of the runs that were missed during a pause take place after it.
+    After a pause, the misfire policy decides which of the runs that were missed during the pause take place.
     """
     grace = 1 if misfire == "skip" else None
     scheduler.set("k", every=10, at=NOON + 10, misfire=misfire, misfire_grace=grace, handler="h", payload=1)

@@ -1,5 +1,5 @@
 """
-A batch of requests becomes the same writes as its requests one by one.
+A batch of requests leads to the same writes as its requests one after another.
 
 Fields that the requests share are validated once.
 """
@@ -50,7 +50,7 @@ def writes_of(requests):
 @given(st.lists(st.tuples(FIELDS, TIMES), max_size=6))
 def test_a_batch_equals_its_requests(batch):
     """
-    A batch of requests becomes the same writes as the requests one by one, whichever fields the requests share.
+    A batch of requests leads to the same writes as its requests one after another, whichever fields they share.
     """
     requests = [SetRequest(str(number), **fields, **times) for number, (fields, times) in enumerate(batch)]
     assert writes_of(requests) == [write for request in requests for write in writes_of([request])]

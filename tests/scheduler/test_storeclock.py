@@ -252,7 +252,7 @@ def test_the_earliest_is_never_ahead(seed):
 @pytest.mark.parametrize("width_s", [0.0, 5.0])
 def test_a_wrong_rate_is_not_a_clock_step(rate, width_s):
     """
-    A clock with a wrong rate does not count as a clock that was set, however old or slow the samples are.
+    A clock that runs at a wrong rate is not taken for a clock that was set, however old or slow the samples are.
     """
     clock = Slewed()
     told = StoreClock(Runtime(clock=clock))

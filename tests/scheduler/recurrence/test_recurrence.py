@@ -137,9 +137,9 @@ def test_the_grace():
 @pytest.mark.parametrize("misfire", Misfire)
 def test_until(misfire):
     """
-    The nominal time of the last run may equal the end of the series, even if jitter delays the run past the end.
+    A run whose time without jitter equals the end of the series takes place, even if jitter delays it past the end.
 
-    After the end there is no run.
+    A run whose time without jitter is after the end does not take place.
     """
     series = Recurrence(MINUTELY, misfire, jitter_ms=30_000, until=NOON + 120_000)
     shift = series.shift_ms("k")
