@@ -2,14 +2,14 @@
 --
 -- Input
 --   KEYS[1]  the stream
---   KEYS[2]  the message's mark, in the same hash slot
+--   KEYS[2]  the key that marks the message as added, in the same hash slot
 --   ARGV[1]  seconds for which the mark is kept
 --   ARGV[2]  approximate maximum length of the stream; 0 for no maximum
 --   ARGV[3]  and so on: fields and values
 -- Output
 --   the id of the new entry, or nil if the message was added before
 --
--- The mark comes last: a script that fails at XADD has marked nothing.
+-- The mark is written last: if the script fails at XADD, there is no mark.
 if redis.call('EXISTS', KEYS[2]) == 1 then
   return nil
 end

@@ -1,11 +1,11 @@
--- The statements that are transactions of their own, see `_alone.py`; `queries.sql` has most others.
+-- Each statement here is a transaction of its own: see `_alone.py`. Most other statements are in `queries.sql`.
 
 -- name: set_new
--- Plain jobs of keys that are guessed to have none; a transaction of its own. Numbers are given in the order of the
--- writes, rows are written in that of their keys. A column with one value for all rows is a scalar, and its array is
--- empty. The owners of the shards `others` get notes. It returns the time, the first number, and all of them unless they
--- follow each other. If a key has a job, it fails, since to look for conflicts takes a quarter of its time; and it fails
--- if the server moved.
+-- Inserts plain jobs whose keys are assumed to have no job. Generations are assigned in the order of the writes; rows
+-- are inserted in the order of their keys. If all rows have the same value in a column, the value is a scalar
+-- parameter, and the column's array is empty. Each job in a shard of `others` gets a note for the owner of that shard.
+-- Returns the time; the first generation; and all generations, unless they are consecutive. Fails if the server has
+-- changed, or if a key has a job: an ON CONFLICT clause would take a quarter of the statement's time.
 -- columns: those of a plain job; all others have their defaults
 WITH drawn AS MATERIALIZED (
     SELECT array_agg(number) AS numbers, floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint AS now
@@ -51,7 +51,7 @@ SELECT (
 FROM drawn;
 
 -- name: set_one
--- As `set_new`, of one job.
+-- Inserts one plain job, as `set_new` does.
 -- columns: those of a plain job; all others have their defaults
 WITH drawn AS MATERIALIZED (
     SELECT number, now, coalesce(now - %(counted_from)s::bigint, 0) AS moved_ms FROM (
@@ -81,9 +81,9 @@ SELECT (
 FROM drawn;
 
 -- name: move_one
--- Moves a pending job that the rules only give another time: one that does not recur, is not paused and was never tried.
--- Returns the job and the time, or no row if the key has no such job. A generation that is older than the job's was
--- drawn before another writer's.
+-- Moves a pending job of which nothing but its times has to change: it does not recur, is not paused and was never
+-- tried. Returns the job and the time, or no row if the key has no such job. The new generation must be later than the
+-- job's: otherwise another writer, which has drawn a later generation, was faster.
 WITH drawn AS MATERIALIZED (
     SELECT number, now, %(due_at)s::bigint + coalesce(now - %(counted_from)s::bigint, 0) AS due_at FROM (
         SELECT nextval('tickwheel_generation') AS number,
@@ -128,8 +128,8 @@ WITH gone AS (
 SELECT * FROM gone;
 
 -- name: turn
--- Ends running jobs and begins the next ones, in a transaction of its own, under leases that are guessed to be held; the
--- leases are locked until the commit.
+-- Deletes running jobs that have ended, and claims pending jobs. Fails if the owner no longer holds the given leases,
+-- or if one of the jobs has changed. The rows of the leases are locked until the commit.
 WITH held AS MATERIALIZED (
     SELECT FROM tickwheel_shard AS s
     WHERE (s.shard, s.epoch) IN (

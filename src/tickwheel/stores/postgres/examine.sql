@@ -1,7 +1,7 @@
--- The queries of `tickwheel doctor`, run in a session of its own. No statement writes.
+-- The queries of `tickwheel doctor`, which runs them in a separate session. No statement writes.
 
 -- name: examine_settings
--- Is the server a standby? Which standbys do commits wait for (our sessions have synchronous_commit on)? Are the tables
+-- Is the server a standby? For which standbys do commits wait (our sessions have synchronous_commit on)? Are the tables
 -- vacuumed and analyzed automatically?
 SELECT pg_is_in_recovery(), current_setting('synchronous_standby_names'),
     current_setting('autovacuum')::boolean AND current_setting('track_counts')::boolean, pg_backend_pid();
@@ -18,7 +18,7 @@ SELECT slot_name, coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0
 FROM pg_replication_slots WHERE NOT active AND NOT temporary ORDER BY 1;
 
 -- name: examine_tables
--- Of each table: live rows, dead rows, rows changed since the last ANALYZE, and whether there ever was an ANALYZE.
+-- For each table: live rows, dead rows, rows changed since the last ANALYZE, and whether the table was ever analyzed.
 SELECT relname, n_live_tup, n_dead_tup, n_mod_since_analyze, coalesce(last_analyze, last_autoanalyze) IS NOT NULL
 FROM pg_stat_user_tables WHERE relid = ANY (
     SELECT c.oid FROM pg_class AS c WHERE c.relnamespace = (SELECT relnamespace FROM pg_class
@@ -26,7 +26,7 @@ FROM pg_stat_user_tables WHERE relid = ANY (
 ) ORDER BY relname;
 
 -- name: examine_transactions
--- Transactions that keep dead rows from being removed: in sessions of any database, and prepared transactions.
+-- Transactions that keep dead rows from being removed: those of sessions in any database, and prepared transactions.
 SELECT 'the session ' || pid || coalesce(' of ' || usename, ''), extract(epoch FROM now() - xact_start)::bigint
 FROM pg_stat_activity
 WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid() AND backend_type = 'client backend'

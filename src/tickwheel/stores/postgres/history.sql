@@ -1,4 +1,4 @@
--- The statements of the history; `queries.sql` has all others.
+-- Statements for the history. Most other statements are in `queries.sql`.
 
 -- name: insert_records
 INSERT INTO tickwheel_history (
@@ -35,14 +35,15 @@ WHERE span_ms >= %(span_ms)s AND span_ms <= %(span_ms)s AND at >= %(since)s AND 
 DELETE FROM tickwheel_minute WHERE (span_ms = %s AND at < %s) OR (span_ms = %s AND at < %s);
 
 -- name: count_history
--- Counts all records except the log of acts, which has its own limit.
+-- Counts all records except those in the log of acts, which has a limit of its own.
 SELECT (SELECT count(*) FROM (SELECT number FROM tickwheel_history ORDER BY number OFFSET 0) AS records) - (
     SELECT count(*) FROM tickwheel_history WHERE attempt = 0 AND bulk IS NULL
 );
 
 -- name: count_old_history
--- Numbers grow with time, except where clocks differ. An old record behind a younger one stays until the younger is
--- gone.
+-- Counts the old records among the first records by number; the caller then deletes this number of records from the
+-- front. This assumes that numbers grow with time. Where clocks differ, a younger record may be deleted before an older
+-- one.
 SELECT count(*) FROM (SELECT at FROM tickwheel_history ORDER BY number LIMIT %s) AS front WHERE at < %s;
 
 -- name: may_prune
@@ -62,14 +63,15 @@ DELETE FROM tickwheel_history WHERE (attempt > 0 OR bulk IS NOT NULL) AND number
 );
 
 -- name: delete_acts
--- Deletes from the log of acts all but the newest.
+-- Deletes all but the newest records from the log of acts.
 DELETE FROM tickwheel_history WHERE number = ANY(ARRAY(
     SELECT number FROM tickwheel_history WHERE attempt = 0 AND bulk IS NULL
     ORDER BY at DESC, number DESC LIMIT %s OFFSET %s
 ));
 
 -- name: long_histories
--- Keys with more records than the limit, without the log of acts; each with the number of the newest record to delete.
+-- Keys with more records than the limit, not counting the log of acts. Returns each key with the number of the newest
+-- record to delete.
 SELECT key, (
     SELECT number FROM tickwheel_history AS h
     WHERE h.key >= long.key AND h.key <= long.key AND (h.attempt > 0 OR h.bulk IS NOT NULL)

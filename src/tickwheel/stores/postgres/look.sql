@@ -1,10 +1,11 @@
--- The statements that scan some shards; `queries.sql` has most others.
+-- Statements that read the jobs of some shards. Most other statements are in `queries.sql`.
 
 -- name: take_notes
--- Only the shard's owner takes notes: a former owner that has not noticed its loss would take them from its successor.
--- A note is returned without a job if the job has changed since, or if reading on will meet it; it counts for the
--- limit, which is for each shard twice: for its oldest notes and for its newest. While no owner took them, a million
--- may have gathered for jobs that a new owner reads anyway, and a job that is set now must not wait behind these.
+-- Deletes and returns the notes of some shards. Only a shard's owner gets them: a former owner that has not noticed the
+-- takeover would otherwise delete the notes of its successor. A note is returned without its job if the job has changed
+-- since, or if the job is due after the shard's cursor, since it will then be read anyway. The limit applies twice to
+-- each shard: to its oldest notes and to its newest. Without an owner, a million notes may accumulate, mostly of jobs
+-- that a new owner reads anyway; a job that is set now must not wait until these are deleted.
 WITH found AS MATERIALIZED (
     SELECT note.place, mine.number, mine.instant
     FROM unnest(%(shards)s::integer[], %(epochs)s::bigint[], %(instants)s::bigint[]) AS mine (number, epoch, instant)
@@ -32,7 +33,7 @@ FROM note LEFT JOIN LATERAL (
 ) AS j ON true;
 
 -- name: jobs_ahead
--- From the cursor of each shard on: the jobs due before an instant, and the first job due after it.
+-- For each shard, from its cursor on: the jobs due before `until`, and the first later job.
 SELECT number, @columns
 FROM unnest(%(shards)s::integer[], %(instants)s::bigint[], %(generations)s::bigint[]) AS shards (number, instant, last)
 CROSS JOIN LATERAL (
@@ -49,8 +50,9 @@ CROSS JOIN LATERAL (
 ORDER BY number, due_at, generation;
 
 -- name: jobs_in_lanes
--- Reads up to a number of rows from the cursor of each shard on. Returns the place of the last row, if there may be
--- more, and the jobs of the named lanes, or of all other lanes. The lane of a URL ends before the path: see `lane_of`.
+-- Reads up to `rows` jobs of each shard, from its cursor on. Returns those in the given lanes, or those in all other
+-- lanes. If there may be more jobs, also returns the due time and generation of the last job that was read. The lane of
+-- a URL ends before the URL's path: see `lane_of`.
 SELECT number, stop.due_at, stop.generation, job.*
 FROM unnest(%(shards)s::integer[], %(instants)s::bigint[], %(generations)s::bigint[]) AS shards (number, instant, last)
 LEFT JOIN LATERAL (

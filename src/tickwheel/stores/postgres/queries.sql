@@ -1,4 +1,4 @@
--- `_queries.py` finds each query by its name; `stores/_sql.py` has the macros.
+-- `_queries.py` finds each query by its name. `stores/_sql.py` describes the macros, such as `@columns`.
 
 -- name: place
 -- The identity of server, database and table; and whether the transaction is read-only.
@@ -21,12 +21,13 @@ SELECT number, pg_xact_status(number::xid8) FROM unnest(%s::text[]) AS number;
 SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
 -- name: epochs
--- Locked until the transaction ends, so that no node takes a shard over while its owner writes. No two shards share an
--- epoch. If a failover lost an epoch and it was given out again, the owner's name distinguishes the two.
+-- The rows stay locked until the transaction ends, so that no node takes over a shard while its owner writes. No two
+-- shards share an epoch, so an epoch identifies its shard. A failover may lose an epoch, which is then assigned again:
+-- the owner's name distinguishes the two leases.
 SELECT shard, epoch FROM tickwheel_shard WHERE epoch = ANY(%s) AND owner = %s ORDER BY shard FOR NO KEY UPDATE;
 
 -- name: hold_epochs
--- Locks the shards that the owner is guessed to hold.
+-- Locks the shards that the owner is assumed to hold. Fails if it does not hold all of them.
 SELECT @guessed FROM (
     SELECT FROM tickwheel_shard AS s
     WHERE (s.shard, s.epoch) IN (SELECT * FROM unnest(%s::integer[], %s::bigint[])) AND owner = %s
@@ -34,7 +35,8 @@ SELECT @guessed FROM (
 ) AS held;
 
 -- name: jobs_by_key
--- Finds each job by its key, and locks the jobs in the same order as begins and ends do.
+-- Finds each job by its key. Locks the jobs in order of shard, due time and generation, as claims and acknowledgements
+-- do.
 SELECT j.* FROM (
     SELECT k.key FROM unnest(%s::text[]) AS k (key) CROSS JOIN LATERAL (
         SELECT shard, due_at, generation FROM tickwheel_job WHERE tickwheel_job.key = k.key OFFSET 0
@@ -46,13 +48,13 @@ SELECT j.* FROM (
 ) AS j;
 
 -- name: jobs_read
--- Reads without locks. The last column shows later whether a row has changed.
+-- Reads jobs without locks. The last column is the version of the row: `hold_jobs` fails if it has changed.
 SELECT j.* FROM unnest(%s::text[]) AS k (key) CROSS JOIN LATERAL (
     SELECT @columns, shard, xmin::text FROM tickwheel_job WHERE tickwheel_job.key = k.key OFFSET 0
 ) AS j;
 
 -- name: hold_jobs
--- Locks rows as `jobs_by_key` does. The guess fails if a row has changed since it was read.
+-- Locks rows as `jobs_by_key` does. Fails if a row has changed since it was read.
 SELECT @guessed FROM (
     SELECT FROM (
         SELECT k.key, k.version FROM unnest(%s::text[], %s::text[]) AS k (key, version) CROSS JOIN LATERAL (
@@ -78,7 +80,8 @@ SELECT setval('tickwheel_generation', %(floor)s::bigint + %(margin)s)
 FROM tickwheel_generation WHERE last_value <= %(floor)s;
 
 -- name: begin_jobs
--- Uses the index by due time, where jobs due together are neighbours: a third of the cost of finding them by key.
+-- Finds jobs by the index of due times, where jobs that are due together are neighbours. Finding them by key would cost
+-- three times as much.
 WITH begun AS (
     UPDATE tickwheel_job AS j SET state = 1, attempt = j.attempt + 1
     FROM (
@@ -117,7 +120,7 @@ WITH inserted AS (
 ) SELECT @guessed FROM inserted;
 
 -- name: update_jobs
--- This transaction has locked the jobs. It writes its row of counts, too: see `version`.
+-- The caller has locked the jobs. The statement also writes the session's row of counts: see `version`.
 WITH counted AS (
     INSERT INTO tickwheel_count AS c (slot) VALUES (32 + pg_backend_pid())
     ON CONFLICT (slot) DO UPDATE SET pending = c.pending
@@ -171,7 +174,7 @@ INSERT INTO tickwheel_begun (owner, slot, keys) VALUES (%s, %s, %s)
 ON CONFLICT (owner, slot) DO UPDATE SET keys = excluded.keys;
 
 -- name: still_running
--- The jobs of an owner's lists that run, perhaps under the lease of another owner.
+-- The running jobs in an owner's lists, even if their shards now have another owner.
 SELECT b.slot, j.generation
 FROM tickwheel_begun AS b CROSS JOIN LATERAL unnest(b.keys) AS k (key) CROSS JOIN LATERAL (
     SELECT state, generation FROM tickwheel_job WHERE tickwheel_job.key = k.key OFFSET 0
@@ -179,7 +182,7 @@ FROM tickwheel_begun AS b CROSS JOIN LATERAL unnest(b.keys) AS k (key) CROSS JOI
 WHERE b.owner = %s AND j.state = 1;
 
 -- name: forget_begun
--- Deletes the lists of owners without a lease, once none of their jobs is running any more.
+-- Deletes each list of an owner without a lease if none of the listed jobs is running.
 DELETE FROM tickwheel_begun WHERE ctid = ANY (ARRAY(
     SELECT b.ctid FROM tickwheel_begun AS b
     WHERE b.owner <> ALL (ARRAY(SELECT owner FROM tickwheel_shard WHERE owner IS NOT NULL)) AND NOT EXISTS (
@@ -232,7 +235,8 @@ FROM (
 ORDER BY due_at DESC, generation DESC LIMIT %(limit)s;
 
 -- name: jobs_first
--- The first job of each shard, from its floor on if the floor is known; and the time.
+-- The first pending job of each shard, and the time. In a shard with a known floor (see `_floors.py`), the search
+-- starts there.
 SELECT @columns, number, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
 FROM (
     SELECT s.shard AS number, greatest(f.floor, %(since)s::bigint) AS since
@@ -262,7 +266,7 @@ FROM tickwheel_shard AS s CROSS JOIN LATERAL (
 GROUP BY step;
 
 -- name: shards
--- Tails have numbers from a million on; they do not count.
+-- Does not count tails, whose numbers start at a million.
 SELECT count(*) FROM tickwheel_shard WHERE shard < 1000000;
 
 -- name: owners
@@ -276,8 +280,8 @@ INSERT INTO tickwheel_shard (shard) SELECT generate_series(%s, %s - 1);
 
 -- name: cut_leases
 -- A lease that ends later than one lease length from now was written before the clock was set back. It is shortened to
--- one length from now: a live owner renews it earlier. A locked row is skipped, since its owner is renewing it. The
--- clock is read for each row, and so after the row was last written.
+-- one length from now; a live owner renews it before that. A locked row is skipped, because its owner is renewing it.
+-- The clock is read for each row, after its last write.
 WITH far AS (
     SELECT shard FROM tickwheel_shard
     WHERE lease_ms > 0 AND lease_until > floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + lease_ms
@@ -297,8 +301,9 @@ WITH far AS (
 SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 
 -- name: end_stuck
--- Ends sessions of this user whose client has stopped in the middle of a pipeline for longer than any call takes. The
--- server does not regard such a transaction as idle. It would wait for the rest without end, and keep all locks.
+-- Ends sessions of this user whose client stopped in the middle of a pipeline, longer ago than any call takes. The
+-- server does not regard such a session as idle in a transaction: it would wait forever for the rest of the pipeline,
+-- and keep all locks.
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND usename = current_user AND state = 'active' AND wait_event = 'ClientRead'
     AND query LIKE '%%tickwheel\_%%'
@@ -312,14 +317,14 @@ ON CONFLICT (owner) DO UPDATE SET seen_until = excluded.seen_until,
 RETURNING seen_until;
 
 -- name: guard_node
--- The lock shows other nodes that the owner is alive; it lasts as long as this session.
+-- The lock shows other nodes that the owner is alive. It is held until this session ends.
 WITH guard AS MATERIALIZED (SELECT pg_try_advisory_lock_shared(hashtextextended(%(owner)s, 0)) AS is_locked)
 UPDATE tickwheel_node SET guard = pg_postmaster_start_time()::text FROM guard
 WHERE guard.is_locked AND owner = %(owner)s;
 
 -- name: expire_deserted
--- Expires the leases of owners whose guard session is gone. A restart of the server ends the sessions of live owners,
--- too: a guard from before the restart does not count.
+-- Expires the leases of owners whose guard session has ended: see `guard_node`. A restart of the server also ends the
+-- sessions of live owners, so a guard from before the restart does not count.
 WITH deserted AS MATERIALIZED (
     SELECT owner FROM (
         SELECT owner FROM tickwheel_node
@@ -348,7 +353,7 @@ DELETE FROM tickwheel_node
 WHERE owner = %s OR seen_until < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - %s;
 
 -- name: fair_share
--- The remainder goes to the first owners by name, one shard each. Shares differ by at most one.
+-- If the shards do not divide evenly, the first owners by name get one shard more than the others.
 SELECT (shards.number / nodes.number + CASE WHEN nodes.before < shards.number %% nodes.number THEN 1 ELSE 0 END)::integer
 FROM (
     SELECT count(*) AS number FROM tickwheel_shard WHERE shard < 1000000
@@ -366,9 +371,9 @@ SELECT shard FROM tickwheel_shard WHERE owner = %s ORDER BY shard FOR NO KEY UPD
 
 -- name: rescue_jobs
 -- columns: those that the history keeps of an attempt
--- Finds running jobs by the lists of the former owners, or by all lists if a former owner has released its shard: it
--- reads no job that was never listed. A job that was paused while it ran moves to the paused jobs. A locked job is not
--- waited for: it is returned instead of counted, and listed as the caller's.
+-- Makes running jobs of the shards that were just taken over pending again. Finds them by the lists of the former
+-- owners, or by all lists if a former owner has released its shard. A job that was paused while it ran moves to the
+-- paused jobs. A locked job is skipped: it is returned, and added to a list of the caller.
 WITH taken AS MATERIALIZED (
     SELECT shard AS number, former FROM tickwheel_shard WHERE owner = %(owner)s AND former IS NOT NULL
 ), begun AS MATERIALIZED (
@@ -410,8 +415,8 @@ UNION ALL SELECT number, 0, key, generation, attempt FROM tried WHERE place IS N
 
 -- name: rescue_again
 -- columns: those that the history keeps of an attempt
--- Rescues jobs that were locked when the caller took over their shards, and leaves a note of each for the caller.
--- Returns the jobs that are still locked.
+-- Makes jobs pending that were locked when the caller took over their shards, and adds a note of each job for the
+-- caller. Returns the jobs that are still locked.
 WITH tried AS MATERIALIZED (
     SELECT old.*, there.row, free.place
     FROM unnest(%(shards)s::integer[], %(keys)s::text[], %(generations)s::bigint[], %(attempts)s::integer[])
@@ -446,7 +451,7 @@ SELECT number, count(*), NULL, NULL, NULL FROM rescued GROUP BY number
 UNION ALL SELECT number, 0, key, generation, attempt FROM tried WHERE place IS NULL;
 
 -- name: take_shards
--- Takes free shards: up to the number that is missing, and all tails.
+-- Takes free shards, up to the number that the caller lacks, and all free tails.
 UPDATE tickwheel_shard AS s
 SET former = coalesce(s.owner, ''), owner = %(owner)s, epoch = nextval('tickwheel_epoch'), lease_ms = %(lease_ms)s,
     lease_until = %(until)s
@@ -462,8 +467,9 @@ WHERE shard = ANY (ARRAY(
 RETURNING shard, epoch, lease_until;
 
 -- name: delete_notes
--- In what is taken over; what a former owner is taking away at this moment is left to it: a note too many is harmless.
--- The limit is one for all shards: clients may have left any number of notes, and a takeover must end before its lease.
+-- Deletes notes of the shards that are being taken over. Skips notes that a former owner is deleting at this moment,
+-- because an extra note is harmless. The limit applies to all shards together: clients may have left any number of
+-- notes, and the takeover must end before its lease does.
 DELETE FROM tickwheel_note AS n
 USING (
     SELECT note.ctid FROM (
@@ -482,7 +488,7 @@ RETURNING shard, epoch, lease_until;
 
 -- name: leave_tails
 -- Moves the running jobs of shards that are handed over into tails, which keep the owner and the epoch. Finds the jobs
--- as `rescue_jobs` does.
+-- by the owner's lists, as `rescue_jobs` does.
 WITH running AS MATERIALIZED (
     SELECT found.* FROM (
         SELECT DISTINCT k.key FROM tickwheel_begun AS b CROSS JOIN LATERAL unnest(b.keys) AS k (key)
@@ -511,7 +517,7 @@ WHERE j.ctid = found.place AND CASE WHEN j.state = 1 THEN (j.key, j.generation) 
     ELSE false END;
 
 -- name: end_tails
--- Deletes empty tails. ORDER BY makes the server use the index, whatever its statistics of the table are.
+-- Deletes empty tails. ORDER BY makes the server use the index, whatever its statistics of the table say.
 DELETE FROM tickwheel_shard AS s
 WHERE s.shard >= 1000000 AND s.owner = %s AND (
     SELECT j.key FROM tickwheel_job AS j WHERE j.shard = s.shard ORDER BY j.shard, j.due_at, j.generation LIMIT 1
@@ -534,7 +540,7 @@ SELECT count(*), max(key) FROM (
 ) AS k;
 
 -- name: page
--- The inner LIMIT makes the server use the index by key, whatever its statistics of the filtered columns are.
+-- The inner LIMIT makes the server use the index by key, whatever its statistics of the filtered columns say.
 SELECT @columns
 FROM (
     SELECT * FROM tickwheel_job
@@ -583,8 +589,8 @@ DELETE FROM tickwheel_answer AS a USING unnest(%s::text[], %s::text[]) AS k (tok
 WHERE a.token = k.token AND a.part = k.part;
 
 -- name: write_answers
--- The guess fails if another transaction has written an answer meanwhile. An expired row is replaced, and so is a
--- claim.
+-- Fails if another transaction has written an answer in the meantime. Replaces expired rows, and claims of a token,
+-- which have no data yet.
 WITH written AS (
     INSERT INTO tickwheel_answer AS a (token, part, asked, until, generation, data)
     SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bytea[])
@@ -607,8 +613,9 @@ SELECT EXISTS (SELECT 1 FROM tickwheel_job WHERE shard = 2147483647);
 SELECT FROM tickwheel_shard WHERE shard = %s AND epoch = %s AND owner = %s FOR NO KEY UPDATE;
 
 -- name: take_up
--- Claims unroutable jobs under a lease that the caller has locked, if it still has the lease. Each name uses the index.
--- Locked jobs are skipped: another node is claiming or writing them.
+-- Moves unroutable jobs that the caller can run into one of its shards, if it still holds the shard's lease; the caller
+-- has locked the lease's row. Finds the jobs of each name by the index. Skips locked jobs, which another node is moving
+-- or writing.
 WITH found AS (
     SELECT free.place FROM unnest(%(targets)s::text[], %(handlers)s::text[]) AS skill (target, handler)
     CROSS JOIN LATERAL (

@@ -1,7 +1,8 @@
--- The statements of unroutable jobs ("aside") and of paused scopes.
+-- Statements for unroutable jobs (no node can run them; also called "aside") and for paused scopes.
 
 -- name: aside
--- Steps from one name to the next by the index, so that a name with many jobs does not hide later names.
+-- Each step of the recursion finds the next name (target and handler) in the index, so that a name with many jobs does
+-- not hide later names.
 WITH RECURSIVE name AS (
     (SELECT target, handler FROM tickwheel_job WHERE shard = 2147483647 ORDER BY target, handler LIMIT 1)
     UNION ALL
@@ -20,8 +21,9 @@ FROM (SELECT * FROM name LIMIT 100) AS name CROSS JOIN LATERAL (
 ) AS head;
 
 -- name: handlers_aside
--- columns: those of the index that has the names
--- Steps from one name to the next by the index: the cost does not depend on the number of jobs of a name.
+-- columns: only the columns of the index
+-- Each step of the recursion finds the next handler in the index. The cost does not depend on the number of jobs of a
+-- handler.
 WITH RECURSIVE name (handler) AS (
     (
         SELECT j.handler FROM tickwheel_job AS j
@@ -40,7 +42,7 @@ SELECT handler FROM name LIMIT %(limit)s;
 SELECT paused_at, by, note, scope FROM tickwheel_scope ORDER BY scope;
 
 -- name: pause_scope
--- `xmax` is not 0 if the row existed.
+-- Returns true if the scope was paused before: `xmax` is not 0 if the row existed.
 INSERT INTO tickwheel_scope (scope, paused_at, by, note) VALUES (%s, %s, %s, %s)
 ON CONFLICT (scope) DO UPDATE SET paused_at = excluded.paused_at, by = excluded.by, note = excluded.note
 RETURNING xmax <> 0;

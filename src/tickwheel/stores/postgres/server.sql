@@ -1,4 +1,4 @@
--- The identity of the server, and the fixed rows of every store.
+-- Statements for the identity of the server, and for the fixed rows of every store.
 
 -- name: notice_server
 -- Records the server. Returns whether it has changed, whether any server is known, and the number of shards.
@@ -38,8 +38,8 @@ WHERE NOT EXISTS (SELECT FROM tickwheel_server);
 INSERT INTO tickwheel_schema SELECT %s, %s WHERE NOT EXISTS (SELECT FROM tickwheel_schema);
 
 -- name: make_counts_again
--- Counts the existing jobs, minus the counts that sessions have left in rows of their own. If row 0 exists, WHERE saves
--- the scan, and HAVING drops the row that an aggregate returns even for no input.
+-- Inserts row 0 with the numbers of existing jobs, less the counts that sessions have left in rows of their own. If row
+-- 0 exists, WHERE avoids the scan, and HAVING drops the row that an aggregate returns even for no input.
 INSERT INTO tickwheel_count (slot, pending, running, dead)
 SELECT 0, count(*) FILTER (WHERE state = 0) - (SELECT coalesce(sum(pending), 0)::bigint FROM tickwheel_count),
     count(*) FILTER (WHERE state = 1) - (SELECT coalesce(sum(running), 0)::bigint FROM tickwheel_count),

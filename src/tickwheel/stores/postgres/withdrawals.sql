@@ -1,4 +1,4 @@
--- Questions between nodes about counted attempts.
+-- Statements for withdrawal requests, by which other nodes ask a shard's owner whether a claimed attempt has started.
 
 -- name: forget_withdrawal_requests
 DELETE FROM tickwheel_question WHERE asked_at < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - %s;

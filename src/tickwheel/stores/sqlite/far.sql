@@ -1,7 +1,7 @@
--- The statements of the far level; `queries.sql` has all others.
+-- Statements for the far level (see `_far.py`). Most other statements are in `queries.sql`.
 
 -- name: insert_far_job
--- columns: a plain job has the defaults in all others (`columns.PLAIN`)
+-- columns: a plain job has the defaults in all other columns (see `columns.PLAIN`)
 INSERT INTO tickwheel_job (shard, state, attempt, due_at, generation, instant, key, payload, target, handler, first_set_at)
 VALUES (-4, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?);
 
@@ -15,7 +15,7 @@ WHERE shard = -4 AND due_at = ? AND instant < ? AND (instant, generation) > (?, 
 ORDER BY instant, generation LIMIT ?;
 
 -- name: jobs_of_slot_in_lanes
--- Returns only the jobs of some lanes: see `jobs_in_lanes`.
+-- Returns only the jobs of some lanes, or of all other lanes: see `jobs_in_lanes`.
 SELECT @columns(due_at = instant) FROM (
     SELECT *, target || ':' || CASE WHEN target IN ('handler', 'pull') THEN handler
         WHEN NOT instr(handler, '://') THEN ''
@@ -31,8 +31,8 @@ WHERE (lane IN (SELECT value FROM json_each(?)) OR (
 ORDER BY instant, generation LIMIT ?;
 
 -- name: stretch
--- The part of a slot that one commit takes, after a given generation: the last generation, the earliest instant, and
--- the number of rows.
+-- The part of a slot that one commit moves, which follows a given generation. Returns its last generation, its earliest
+-- instant, and its number of rows.
 SELECT max(generation), min(instant), count(*) FROM (
     SELECT generation, instant FROM tickwheel_job WHERE shard = -4 AND due_at = ? AND generation > ?
     ORDER BY generation LIMIT ?

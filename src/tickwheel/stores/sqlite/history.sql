@@ -1,4 +1,4 @@
--- The statements of the history; `queries.sql` has all others.
+-- Statements for the history. Most other statements are in `queries.sql`.
 
 -- name: insert_record
 INSERT INTO tickwheel_history (
@@ -7,7 +7,7 @@ INSERT INTO tickwheel_history (
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: cut_off
--- columns: those that the history keeps of an attempt
+-- columns: those that the history records of an attempt
 INSERT INTO tickwheel_history (at, key, generation, attempt, outcome, by, target, handler, due_at, trace)
 SELECT ?, key, generation, attempt, 'cut_off', coalesce((SELECT owner FROM tickwheel_ledger), ''), target, handler, due_at,
     trace
@@ -36,14 +36,15 @@ SELECT owner, at, span_ms, figures FROM tickwheel_minute WHERE span_ms = ? AND a
 DELETE FROM tickwheel_minute WHERE (span_ms = ? AND at < ?) OR (span_ms = ? AND at < ?);
 
 -- name: count_history
--- Counts all records except the log of acts, which has its own limit.
+-- Counts all records except those in the log of acts, which has a limit of its own.
 SELECT (SELECT count(*) FROM tickwheel_history) - (
     SELECT count(*) FROM tickwheel_history INDEXED BY tickwheel_history_act WHERE attempt = 0 AND bulk IS NULL
 );
 
 -- name: count_old_history
--- Numbers grow with time, unless the clock is set back. An old record behind a younger one stays until the younger is
--- gone.
+-- Counts the old records among the first records by number; the caller then deletes this number of records from the
+-- front. This assumes that numbers grow with time. If the clock was set back, a younger record may be deleted before an
+-- older one.
 SELECT count(*) FROM (SELECT at FROM tickwheel_history ORDER BY number LIMIT ?) WHERE at < ?;
 
 -- name: front_of_history
@@ -59,7 +60,8 @@ SELECT number FROM tickwheel_history INDEXED BY tickwheel_history_act WHERE atte
 ORDER BY at DESC, number DESC LIMIT ? OFFSET ?;
 
 -- name: long_histories
--- Keys with more records than the limit, without the log of acts; each with the number of the newest record to delete.
+-- Keys with more records than the limit, not counting the log of acts. Returns each key with the number of the newest
+-- record to delete.
 SELECT key, (
     SELECT number FROM tickwheel_history WHERE key = h.key AND (attempt > 0 OR bulk IS NOT NULL)
     ORDER BY number DESC LIMIT 1 OFFSET ?

@@ -1,15 +1,16 @@
--- `_queries.py` finds each query by its name. Columns of a job are always in the order of `Job`.
+-- `_queries.py` finds each query by its name. The columns of a job are always in the order of the fields of `Job`.
 --
--- ANALYZE leaves statistics that are soon wrong. If a table was small then, SQLite might read the whole table into a
--- Bloom filter, or a whole shelf, for one look-up. In such queries `likelihood` states that few rows come
--- before; its conditions are always true.
+-- ANALYZE leaves statistics that are soon wrong. If a table was small at that time, SQLite might, for a single look-up,
+-- read the whole table into a Bloom filter, or all keys of a shelf. In such queries `likelihood` claims that few rows
+-- meet a condition. The condition itself is always true.
 
 -- name: read_ledger
 SELECT generation, pending, running, dead, floor, epoch, owner FROM tickwheel_ledger;
 
 -- name: begin_batch
--- The ledger, whether there are runs, and whether the given key has a job outside of them. For a list of shelves SQLite
--- would make a table.
+-- The ledger; whether there are runs of keys; whether the given key is on a shelf that is not a run (see
+-- tickwheel_shelf). There is one EXISTS for each shelf, because SQLite would write a list of shelves to a temporary
+-- table.
 SELECT generation, pending, running, dead, floor, EXISTS(SELECT 1 FROM tickwheel_shelf WHERE shelf > 1),
     EXISTS(SELECT 1 FROM tickwheel_key WHERE shelf = 1 AND key = :key)
     OR EXISTS(SELECT 1 FROM tickwheel_key WHERE shelf = 0 AND key = :key)
@@ -28,12 +29,13 @@ UPDATE tickwheel_ledger SET generation = ?, pending = ?, running = ?, dead = ?, 
 SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size();
 
 -- name: take_over
--- Running jobs become pending again, at the very front.
+-- Counts all running jobs as pending, after the caller has made them pending. The lowest floor makes look-ups start at
+-- the first job.
 UPDATE tickwheel_ledger SET owner = ?, epoch = epoch + 1, pending = pending + running, running = 0,
     floor = -9223372036854775808;
 
 -- name: hand_over
--- Without an owner, all begins and settles are refused.
+-- Without an owner, all claims and acknowledgements are refused.
 UPDATE tickwheel_ledger SET owner = NULL;
 
 -- name: begin_job
@@ -54,17 +56,17 @@ DELETE FROM tickwheel_job WHERE shard = 0 AND due_at = ? AND generation BETWEEN 
 INSERT INTO tickwheel_job (shard, @columns, instant) VALUES (?, @values, ?);
 
 -- name: insert_plain_job
--- columns: a plain job has the defaults in all others (`columns.PLAIN`)
+-- columns: a plain job has the defaults in all other columns (see `columns.PLAIN`)
 INSERT INTO tickwheel_job (shard, state, attempt, due_at, generation, key, payload, target, handler, first_set_at)
 VALUES (0, 0, 0, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_begun_job
--- columns: as for a plain job, whose first attempt is counted
+-- columns: those of a plain job; its first attempt is counted as claimed
 INSERT INTO tickwheel_job (shard, state, attempt, due_at, generation, key, payload, target, handler, first_set_at)
 VALUES (0, 1, 1, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: update_job
--- columns: those that change while a job keeps its place; another change rewrites the row
+-- columns: those that can change while the row stays where it is; any other change writes a new row
 UPDATE tickwheel_job SET state = ?, attempt = ?, error = ?, raised_in = ? WHERE shard = ? AND due_at = ? AND generation = ?;
 
 -- name: delete_job
@@ -74,7 +76,7 @@ DELETE FROM tickwheel_job WHERE shard = ? AND due_at = ? AND generation = ?;
 INSERT INTO tickwheel_key (shelf, key, due_at, generation) VALUES (?, ?, ?, ?);
 
 -- name: put_key
--- On shelf 1, where the key is, unless it was moved to a run.
+-- Writes a key to shelf 1. Updates its row there, or inserts one if the key was moved to a run.
 INSERT INTO tickwheel_key (shelf, key, due_at, generation) VALUES (?, ?, ?, ?)
 ON CONFLICT (shelf, key) DO UPDATE SET due_at = excluded.due_at, generation = excluded.generation;
 
@@ -91,8 +93,8 @@ INSERT INTO tickwheel_note (generation, due_at, resumed) VALUES (?, ?, ?);
 DELETE FROM tickwheel_note WHERE generation <= ?;
 
 -- name: job_of_key
--- The job is on level 0, or in its slot of the far level. Its due time must match the key's, because a job that gets
--- another due time may keep its generation.
+-- The job is on level 0, or in its slot of the far level. Its due time must equal the key's due time, because a job
+-- whose due time changes may keep its generation.
 SELECT @columns(j, due_at = k.due_at)
 FROM tickwheel_shelf AS s CROSS JOIN tickwheel_key AS k ON k.shelf = s.shelf AND k.key = ?
     CROSS JOIN tickwheel_level AS l CROSS JOIN tickwheel_live AS j
@@ -114,7 +116,7 @@ SELECT column1 FROM (VALUES (-3), (-2), (-1), (0), (1))
 WHERE EXISTS (SELECT 1 FROM tickwheel_key WHERE shelf = column1);
 
 -- name: jobs_due
--- Starts at the floor if the floor is later than the given place.
+-- Starts after the given due time and generation, or at the ledger's floor if that is later.
 SELECT @columns
 FROM tickwheel_job
 WHERE shard = ? AND due_at < ? AND state = 0 AND (due_at, generation) > (
@@ -123,7 +125,8 @@ WHERE shard = ? AND due_at < ? AND state = 0 AND (due_at, generation) > (
 ORDER BY due_at, generation LIMIT ?;
 
 -- name: end_of_scan
--- The place of the job at the given OFFSET: the last job that a scan reads. No row if there are fewer jobs.
+-- The due time and generation of the last job that a scan reads: the job at the given OFFSET. There is no row if there
+-- are fewer jobs.
 SELECT due_at, generation FROM tickwheel_job
 WHERE shard = 0 AND due_at < ? AND state = 0 AND (due_at, generation) > (
     max(?, (SELECT floor FROM tickwheel_ledger)), CASE WHEN ? < (SELECT floor FROM tickwheel_ledger) THEN -1 ELSE ? END
@@ -131,8 +134,9 @@ WHERE shard = 0 AND due_at < ? AND state = 0 AND (due_at, generation) > (
 ORDER BY due_at, generation LIMIT 1 OFFSET ?;
 
 -- name: jobs_in_lanes
--- Up to a place. The lane of an address ends before its path: see `lane_of`. Handlers are compared by their names alone,
--- because a lane's text for each of a million jobs costs more than to read them.
+-- Reads jobs up to a given due time and generation. Returns those in the given lanes, or those in all other lanes. The
+-- lane of a URL ends before the URL's path: see `lane_of`. Handlers are compared by name, because building the lane's
+-- text for each of a million jobs would cost more than reading them.
 SELECT @columns
 FROM tickwheel_job
 WHERE shard = 0 AND state = 0 AND (due_at, generation) > (
@@ -160,7 +164,8 @@ END = :inside
 ORDER BY due_at, generation LIMIT :limit;
 
 -- name: front_from
--- The due time of the first pending job among 2,000 jobs, or else of the last of these jobs.
+-- The new floor: the due time of the first pending job among the next 2,000 jobs, or of the last of these jobs if none
+-- is pending.
 SELECT due_at FROM (
     SELECT due_at, state FROM tickwheel_job WHERE shard = 0 AND due_at >= ? ORDER BY due_at, generation LIMIT 2000
 ) WHERE state = 0
@@ -194,7 +199,7 @@ SELECT due_at, generation, key, pause IS NOT NULL FROM tickwheel_job WHERE shard
 UPDATE tickwheel_job SET state = 0 WHERE shard = 0 AND due_at = ? AND generation = ?;
 
 -- name: pause_job
--- Pauses a job that was paused while it ran.
+-- Moves a job that was paused while it ran to the paused jobs.
 UPDATE tickwheel_job SET state = 6, shard = -3 WHERE shard = 0 AND due_at = ? AND generation = ?;
 
 -- name: take_key
@@ -227,7 +232,8 @@ SELECT 1 FROM tickwheel_question WHERE generation = ? AND due_at = ? AND attempt
 SELECT shelf, key, due_at, generation FROM tickwheel_key WHERE shelf = :shelf AND key >= :first AND key < :end;
 
 -- name: running_keys
--- Running jobs are at the front, and the ledger has their number, at which the search ends.
+-- Running jobs are among the first jobs by due time. The LIMIT is the number of running jobs, so the scan ends at the
+-- last of them.
 SELECT shard AS shelf, key, due_at, generation FROM (
     SELECT shard, key, due_at, generation FROM tickwheel_job WHERE shard = 0 AND state = 1
     ORDER BY due_at, generation LIMIT (SELECT running FROM tickwheel_ledger)
@@ -274,7 +280,7 @@ SELECT count(*) FROM (SELECT 1 FROM tickwheel_job WHERE shard = -3 LIMIT 10000);
 SELECT EXISTS (SELECT 1 FROM tickwheel_job WHERE shard = -2);
 
 -- name: jobs_aside
--- Unroutable jobs of one handler. With some statistics the planner would read all unroutable jobs without INDEXED BY.
+-- Unroutable jobs of one handler. Without INDEXED BY, some statistics would make the planner read all unroutable jobs.
 SELECT @columns
 FROM tickwheel_job INDEXED BY tickwheel_job_aside
 WHERE shard = -2 AND target = ? AND handler = ?
@@ -283,7 +289,7 @@ WHERE shard = -2 AND target = ? AND handler = ?
 ORDER BY due_at, generation LIMIT ?;
 
 -- name: jobs_of_target_aside
--- Unroutable jobs of any handler of a target, by another index.
+-- Unroutable jobs of all handlers of a target.
 SELECT @columns
 FROM tickwheel_job INDEXED BY tickwheel_job_aside
 WHERE shard = -2 AND target = ?
@@ -303,7 +309,8 @@ SELECT count(*), (
 );
 
 -- name: handlers_aside
--- Steps from one name to the next by the index: the cost does not depend on the number of jobs of a name.
+-- Each step of the recursion finds the next handler in the index. The cost does not depend on the number of jobs of a
+-- handler.
 WITH RECURSIVE name (handler) AS (
     SELECT min(handler) FROM tickwheel_job INDEXED BY tickwheel_job_aside WHERE shard = -2 AND target = ?
     UNION ALL

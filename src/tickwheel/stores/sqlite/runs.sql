@@ -1,4 +1,4 @@
--- The statements of runs of keys, and of merging shelves into runs.
+-- Statements for runs of keys, and for merging shelves into runs: see tickwheel_shelf in the migration.
 
 -- name: all_shelves
 SELECT shelf FROM tickwheel_shelf;
@@ -28,8 +28,8 @@ SELECT max(last) FROM tickwheel_filter WHERE shelf = ?;
 SELECT key FROM tickwheel_key WHERE shelf = ? AND key >= ? ORDER BY key LIMIT ?;
 
 -- name: delete_stale_keys
--- Deletes keys whose job is not where the key points. One shelf at a time: for several, SQLite's plan would depend on
--- statistics.
+-- Deletes keys of one shelf whose job no longer has the due time and generation that are stored with the key. With
+-- several shelves in one statement, SQLite's plan would depend on statistics.
 DELETE FROM tickwheel_key
 WHERE shelf = ? AND key IN (:keys) AND NOT EXISTS (
     SELECT 1 FROM tickwheel_level AS l CROSS JOIN tickwheel_live AS j
@@ -39,7 +39,8 @@ WHERE shelf = ? AND key IN (:keys) AND NOT EXISTS (
 );
 
 -- name: move_keys
--- Moves keys due from an instant on, and earlier keys whose job is where the key points.
+-- Moves all keys that are due at or after an instant. Of the earlier keys, moves only those whose job still has the due
+-- time and generation that are stored with the key.
 INSERT OR IGNORE INTO tickwheel_key (shelf, key, due_at, generation)
 SELECT s.goal, k.key, k.due_at, k.generation
 FROM tickwheel_shelf AS s CROSS JOIN tickwheel_key AS k ON k.shelf = s.shelf AND k.key >= ? AND k.key <= ?

@@ -1,7 +1,7 @@
--- One row per key. No index contains the state: a claim then changes no indexed column, and PostgreSQL updates the row
--- in place. The rows of a page fall due together and are claimed together. Each needs room for a second version, which
--- the fillfactor reserves. Dead jobs of shard s are in shard -1 - s, out of the way of its due jobs. Unroutable jobs
--- are in shard 2147483647, and paused jobs in shard 2147483646; no node owns either.
+-- One row per key. No index contains the state, so a claim changes no indexed column, and PostgreSQL need not write the
+-- indexes. The jobs of a page are often due together and claimed together. The fillfactor reserves room on the page for
+-- a second version of each row. Dead jobs of shard s are in shard -1 - s, out of the way of its due jobs. Unroutable
+-- jobs are in shard 2147483647, and paused jobs in shard 2147483646; no node owns either.
 CREATE TABLE tickwheel_job (
     key text COLLATE "C" PRIMARY KEY,
     generation bigint NOT NULL,
@@ -49,8 +49,8 @@ CREATE TABLE tickwheel_manifest (
     rules text NOT NULL DEFAULT '{}'
 );
 
--- Answers to requests that may be repeated, written in the transaction of the request's write: see stores/_onces.py.
--- Each commit that adds answers deletes some expired ones.
+-- Answers to requests that clients may repeat. An answer is written in the same transaction as the request's write: see
+-- stores/_onces.py. Each commit that adds answers deletes some expired answers.
 CREATE TABLE tickwheel_answer (
     token text COLLATE "C" NOT NULL,
     part text COLLATE "C" NOT NULL,
@@ -65,13 +65,14 @@ CREATE INDEX tickwheel_answer_until ON tickwheel_answer (until);
 
 CREATE SEQUENCE tickwheel_generation;
 
--- The epochs of all shards come from one sequence: no two leases ever share one.
+-- The epochs of all shards come from one sequence, so no two leases ever share an epoch.
 CREATE SEQUENCE tickwheel_epoch;
 
--- The owner that may fire the jobs of a shard, by this server's clock. A shard from 1000000 on is a tail: the running
--- jobs of a shard that was handed over; they stay with the former owner. `lease_ms` is the length of the lease. A lease
--- that ends further away than its length was written before the clock was set back. `former` is the previous owner
--- during the transaction that takes the shard over; no other transaction sees it.
+-- The lease of each shard: `owner` may fire the shard's jobs until `lease_until`, by this server's clock. A shard from
+-- 1000000 on is a tail: it has the running jobs of a shard that was handed over, which stay with the former owner.
+-- `lease_ms` is the length of the lease. If a lease ends further away than its length, it was written before the clock
+-- was set back. `former` is the previous owner during the transaction that takes the shard over; no other transaction
+-- sees it.
 CREATE TABLE tickwheel_shard (
     shard integer PRIMARY KEY,
     owner text,
@@ -83,8 +84,9 @@ CREATE TABLE tickwheel_shard (
 
 COMMENT ON COLUMN tickwheel_shard.shard IS 'from 1000000 on the tail of a shard that was handed over';
 
--- The keys of the jobs that each owner has begun, one list for each batch: a takeover finds the running jobs by them,
--- since no index contains the state. A list may contain jobs that have ended; the owner overwrites it when all have.
+-- The keys of the jobs that each owner has claimed, in one list for each batch. A takeover finds running jobs by these
+-- lists, because no index contains the state. A list may contain jobs that have ended. When all its jobs have ended,
+-- the owner overwrites it.
 CREATE TABLE tickwheel_begun (
     owner text NOT NULL,
     slot integer NOT NULL,
@@ -92,10 +94,10 @@ CREATE TABLE tickwheel_begun (
     PRIMARY KEY (owner, slot)
 ) WITH (fillfactor = 50);
 
--- To compress the keys of a large batch costs more than to write them.
+-- Compressing the keys of a large batch costs more than writing them uncompressed.
 ALTER TABLE tickwheel_begun ALTER keys SET STORAGE EXTERNAL;
 
--- The live owners, which share the shards. `figures` is the last report of each, as JSON that no statement parses.
+-- The live owners, which share the shards. `figures` is the last report of an owner: JSON that no statement parses.
 CREATE TABLE tickwheel_node (
     owner text PRIMARY KEY,
     seen_until bigint NOT NULL,
@@ -115,8 +117,8 @@ CREATE TABLE tickwheel_count (
 
 INSERT INTO tickwheel_count (slot) SELECT generate_series(0, 31);
 
--- Notes of jobs that became pending by a process other than the owner. The owner deletes the notes that it has read. A
--- generation may have several notes: an owner whose lease may have ended leaves one for each retry.
+-- Notes of jobs that a process other than the shard's owner has made pending. The owner deletes the notes that it has
+-- read. A generation may have several notes: if the owner's lease may have ended, each retry of the job adds a note.
 CREATE TABLE tickwheel_note (
     shard integer NOT NULL,
     generation bigint NOT NULL,
@@ -125,7 +127,8 @@ CREATE TABLE tickwheel_note (
 
 CREATE INDEX tickwheel_note_shard ON tickwheel_note (shard, generation);
 
--- Questions of other nodes to the owners of shards: has this claimed attempt started? Each is deleted after a minute.
+-- Questions that other nodes ask the owners of shards: has this claimed attempt started? Each is deleted after a
+-- minute.
 CREATE TABLE tickwheel_question (
     shard integer NOT NULL,
     generation bigint NOT NULL,
@@ -137,9 +140,9 @@ CREATE TABLE tickwheel_question (
     PRIMARY KEY (generation, due_at, attempt)
 );
 
--- Past attempts, with their errors and the last note of each handler. A one-shot job that succeeds adds no row unless
--- the user asks for it. The table is pruned from its front; the index finds the past of a key, and keys with too many
--- rows.
+-- Past attempts, with their errors and the handler's last note on its progress. A one-shot job that succeeds adds no
+-- row unless the user asks for it. Pruning deletes the oldest rows. The index by key finds the history of a key, and
+-- keys with too many rows.
 CREATE TABLE tickwheel_history (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at bigint NOT NULL,
@@ -168,7 +171,7 @@ CREATE INDEX tickwheel_history_key ON tickwheel_history (key, number);
 
 CREATE INDEX tickwheel_history_act ON tickwheel_history (at, number) WHERE attempt = 0 AND bulk IS NULL;
 
--- The figures of each node by minute and by quarter of an hour, as JSON that no statement parses.
+-- The figures of each node for each minute and for each quarter of an hour: JSON that no statement parses.
 CREATE TABLE tickwheel_minute (
     span_ms integer NOT NULL,
     at bigint NOT NULL,
@@ -185,9 +188,9 @@ CREATE TABLE tickwheel_scope (
     note text NOT NULL
 );
 
--- The server that last gave out numbers of the sequences. After a failover or a restore, another server or timeline
--- answers, and its sequences may be behind the numbers given out. The OIDs reveal a dump restored on the same server: a
--- table that was created again, and a copied database, have another OID.
+-- The server that last assigned numbers from the sequences. After a failover or a restore, another server or timeline
+-- answers, whose sequences may be behind the assigned numbers. The OIDs reveal that a dump was restored on the same
+-- server: a table that was created again has another OID, and so has a copied database.
 CREATE TABLE tickwheel_server (
     system_identifier bigint NOT NULL,
     timeline text NOT NULL,

@@ -1,33 +1,33 @@
--- Start of every script. KEYS[1] is the common prefix of the store's keys: a hash tag, so that a cluster keeps the keys
--- together.
+-- Start of every script. KEYS[1] is the common prefix of all keys of the store. It is a hash tag, so that a cluster
+-- keeps the keys on one node. A place (see _blob.py) begins with the due time, the generation and the attempt.
 --   meta          hash    version; layout (see _blob.py); shards; first: number of shards at the creation; server: the
 --                         last known server; partitions: number of partitions, if several (see _partition.py)
 --   generation    string  the last generation given out
 --   epoch         string  the last epoch given out
 --   jobs          hash    key -> blob (see _blob.py)
 --   keys          zset    all keys, in the order of their bytes
---   due:SHARD     zset    place .. key of each pending job
+--   due:SHARD     zset    place .. key, for each pending job
 --   aside         set     the names of unroutable jobs: target, NUL, handler
---   aside:NAME    zset    place .. key of each unroutable job of that name
---   running       hash    key -> place and shard of each running job
+--   aside:NAME    zset    place .. key, for each unroutable job of that name
+--   running       hash    key -> place (with the claimed attempt) and shard of each running job
 --   dead          zset    the keys of dead jobs
 --   dead_due      zset    the keys of dead jobs, by due time (see dead.lua)
 --   paused        zset    the keys of paused jobs
---   scopes        hash    paused scope -> JSON (see _scopes.py)
---   manifests     hash    declared manifest -> JSON (see _manifests.py)
+--   scopes        hash    name of a paused scope -> JSON (see _scopes.py)
+--   manifests     hash    name of a manifest -> JSON (see _manifests.py)
 --   manifest:NAME zset    the keys of the manifest's jobs
 --   once:TOKEN    hash    part -> kept answer to a request (see stores/_onces.py); expires with the last answer
---   note:SHARD    zset    keys of jobs that became pending by others than the shard's owner, by generation
+--   note:SHARD    zset    keys of jobs that another process than the shard's owner made pending, by generation
 --   shard:SHARD   hash    owner, epoch, until, and the lease's length in ms
---   tails         set     the shard numbers of tails: each has the running jobs of a shard that was handed over
---   questions     hash    withdrawal requests for counted attempts (see _withdrawals.py)
+--   tails         set     the numbers of tails: shards with the running jobs of shards that were handed over
+--   questions     hash    requests to withdraw claimed attempts, with the owners' answers (see _withdrawals.py)
 --   nodes         zset    live nodes, by the end of their leases
 --   history:KEY   zset    number, space and record (see _history.py) of each event of a job, by number
 --   history       zset    the keys that have a history, by the time of the oldest record
 --   history_sizes zset    the keys that have a history, by number of records
---   acts          zset    number, space, size of the key, space, key and record of the last acts and events, by time
+--   acts          zset    the log of acts, by time: number, space, size of the key, space, key and record
 --   minutes       hash    length, start and node -> the node's figures for that time (see _minutes.py)
---   history_facts hash    number: the last record number given out; count: number of all records
+--   history_facts hash    number: the last record number; count: number of all records
 --   reports       hash    node -> end of its leases, time of its last report, and its figures
 local base = KEYS[1]
 local CHUNK = 2000
@@ -72,7 +72,7 @@ local function all(command, key, list)
     return replies
 end
 
--- Two parameters instead of `...`: a table of arguments for each call would cost as much as the commands.
+-- Takes two parameters instead of `...`: a table of arguments for each call would cost as much as the Redis commands.
 local function append(list, a, b)
     local size = #list
     list[size + 1], list[size + 2] = a, b
@@ -123,7 +123,7 @@ local function has(flags, flag)
     return flags % (2 * flag) >= flag
 end
 
--- Returns the ends of a blob's target and handler.
+-- Returns the positions of the last bytes of a blob's target and handler.
 local function ends_of(blob)
     local target_size, handler_size = struct.unpack('>I2I4', blob, SIZES)
     return HEAD + target_size, HEAD + target_size + handler_size
@@ -133,7 +133,8 @@ local function target_of(blob, target_end)
     return has(flags_of(blob), HAS_TARGET) and blob:sub(HEAD + 1, target_end) or 'handler'
 end
 
--- Returns the value of the optional column with that flag, or nil, and the start of the payload.
+-- Returns the value of the optional column that has the flag *wanted*, or nil; and the position where the payload
+-- starts.
 local function column_of(blob, wanted)
     local flags, value = flags_of(blob), nil
     local _, stop = ends_of(blob)
@@ -162,8 +163,8 @@ local function placed(blob, shard)
         .. blob:sub(FLAGS + 2, head_end) .. struct.pack('>I2', shard) .. blob:sub(rest)
 end
 
--- Returns the set that contains the blob's pending job; the job must not be paused. `shard` is the key's first shard, for
--- a blob without a shard number.
+-- Returns the name of the sorted set that contains a blob's job, which must be pending and not paused. `shard` is the
+-- shard that its key had at the creation of the store. It is used if the blob has no shard number.
 local function set_of(blob, shard)
     local state = blob:byte(STATE)
     if state ~= 3 and not has(flags_of(blob), HAS_SHARD) then

@@ -1,16 +1,16 @@
--- Applies a batch of writes, or none of it: everything is checked before anything is written. An empty text means a
--- missing value.
+-- Applies a batch of writes, or none of them: everything is checked before anything is written. An empty text means
+-- that a value is missing.
 -- Input:  owner           the owner that writes, or empty
---         base, drawn     the last generation that the batch has seen, and the number of generations it uses beyond that
---         assumed         shard, epoch, ...: the epochs that the batch assumes; empty for another owner's shard
---         begins          {shard, member, member, ...}, ...: pending jobs to start
+--         base, drawn     the last generation that the batch has seen, and the number of generations that it adds
+--         assumed         shard, epoch, ...: the epochs that the batch assumes; empty for a shard that the owner lacks
+--         begins          {shard, member, member, ...}, ...: pending jobs to claim
 --         ends            key, place without attempt and shard, ...: running jobs to delete
---         others          key, its first shard, head before, running mark before, blob, running mark, ...
+--         others          key, its shard at the store's creation, old head, old running mark, blob, running mark, ...
 --         records         key, record, ...: history records
---         manifests       name, text before, text, ...
---         answers         token, part, text before, text, until, ...: kept answers
+--         manifests       name, old text, text, ...
+--         answers         token, part, old text, text, until, ...: kept answers
 -- Output: {'done', the number to add to the batch's new generations}; or
---         {'epochs', shard, epoch, ...} with the epochs that differ and those of the owner's tails; or
+--         {'epochs', shard, epoch, ...} with the present epochs and those of the owner's tails, if an epoch differs; or
 --         {'changed'} if a job, a manifest or an answer differs
 local owner, seen, drawn = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local assumed, begins = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
@@ -117,7 +117,7 @@ for i = 1, #answers, 5 do
     end
 end
 
--- From here on nothing is refused.
+-- All checks have passed: from here on nothing is refused.
 local shift = 0
 if drawn > 0 then
     shift = math.max(0, (redis.call('GET', at('generation')) or 0) - seen)
@@ -169,7 +169,7 @@ for i = 1, #others, 6 do
                 local place = sub(name, 5)
                 if owner_of(place) ~= owner and owner_of(place) ~= '' then
                     -- Notes are read in order of generation. A resumed job keeps its generation, so its note gets a new
-                    -- number and comes last.
+                    -- number, and comes last.
                     local generation = struct.unpack('>I8', blob, 9)
                     if generation <= seen then
                         generation = (redis.call('GET', at('generation')) or 0) + 1
@@ -229,7 +229,7 @@ for shard, members in pairs(notes) do
     all('ZADD', at('note:' .. shard), members)
     has_news = true
 end
--- A record begins with its time and the job's generation. If this batch assigned the generation, it is shifted, too.
+-- A record begins with its time and the job's generation. If this batch assigned the generation, add *shift* to it.
 local function shifted(instant, generation)
     return instant .. whole(tonumber(generation) + (tonumber(generation) > seen and shift or 0))
 end
@@ -237,7 +237,7 @@ for i = 1, #records, 2 do
     keep_record(records[i], (records[i + 1]:gsub('^(%[%d+,)(%d+)', shifted)))
 end
 if has_news then
-    -- A hint: the owner polls anyway. A user without the right to publish can still write.
+    -- This message is only a hint, because owners also poll. If the user has no right to publish, the error is ignored.
     redis.pcall('SPUBLISH', at('news'), '')
 end
 return {'done', shift}

@@ -1,4 +1,4 @@
--- Lists unroutable jobs by name.
+-- Lists the names (target and handler) of unroutable jobs: the first 100 names in order.
 -- Output: for each name: target, handler, number of jobs, place of the first job
 local names, found = redis.call('SMEMBERS', at('aside')), {}
 table.sort(names)

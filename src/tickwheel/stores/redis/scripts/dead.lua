@@ -3,7 +3,7 @@
 -- Output: frames of jobs; number of keys read
 local order = at('dead_due')
 
--- Dead jobs written by a former version are not in dead_due yet.
+-- Dead jobs that an earlier version wrote are not in dead_due yet.
 if redis.call('ZCARD', order) ~= redis.call('ZCARD', at('dead')) then
     local keys, places = redis.call('ZRANGE', at('dead'), 0, -1), {}
     local blobs = all('HMGET', at('jobs'), keys)

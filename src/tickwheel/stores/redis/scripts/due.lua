@@ -1,5 +1,5 @@
 -- Reads due jobs of some shards.
--- Input:  from and until, as bounds of a range by bytes; maximum number of jobs of each shard; shards ..., or none for
+-- Input:  from and until, as bounds of a BYLEX range; maximum number of jobs of each shard; shards ..., or none for
 --         all shards
 -- Output: frames of jobs
 local frames, shards = {}, {unpack(ARGV, 4)}

@@ -1,6 +1,6 @@
--- Extends an owner's leases, and releases leases above its fair share. If it may take, takes free shards up to the share,
--- and all free tails.
--- Input:  owner; the lease's length in ms; 1 to take; the partition's number; the number of partitions
+-- Extends an owner's leases, and releases those above its fair share. If the owner may take shards, it gets free shards
+-- up to its share, and all free tails.
+-- Input:  owner; the lease's length in ms; 1 if it may take shards; the partition's number; the number of partitions
 -- Output: the clock in ms; shard, epoch, end, number of rescued jobs, ...; empty if there is no store
 local FIRST_TAIL, TAILS = 40000, 25000
 local owner, length, may_take = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1'
@@ -19,7 +19,8 @@ for _, shard in ipairs(all_shards()) do
     local holder, epoch, till, its_length = unpack(redis.call('HMGET', place, 'owner', 'epoch', 'until', 'length'))
     if holder and its_length then
         longest = math.max(longest, tonumber(its_length))
-        -- Written before the clock was set back. Shorten it to one length from now: a live owner renews it earlier.
+        -- This lease was written before the clock was set back. Shorten it to one length from now; a live owner renews
+        -- it before that.
         if tonumber(till) > now + its_length then
             till = whole(now + its_length)
             redis.call('HSET', place, 'until', till)
@@ -42,8 +43,8 @@ for _, node in ipairs(redis.call('ZRANGEBYSCORE', at('nodes'), '(' .. whole(now 
     end
 end
 redis.call('ZADD', at('nodes'), lease_end, owner)
--- The remainder goes to the first nodes by name, one shard each, and in the next partition to the nodes after them. Over
--- all partitions, shares differ by at most one.
+-- If the shards do not divide evenly, the first nodes by name get one shard more; in the next partition, the nodes
+-- after them do. Over all partitions, shares differ by at most one.
 local nodes, before = redis.call('ZRANGE', at('nodes'), 0, -1), 0
 for i = 1, #nodes do
     if nodes[i] < owner then
@@ -60,7 +61,7 @@ local function keep(lease)
     append(leases, lease_end, 0)
 end
 
--- Returns the history record of an attempt that its owner started but did not end.
+-- Returns the history record of an attempt that its owner claimed and did not end.
 local function cut_off(blob, mark, before)
     local high, low, generation, attempt = struct.unpack('>I4I4I8I4', mark)
     local target_end, handler_end = ends_of(blob)

@@ -1,9 +1,10 @@
--- Reads changes and due jobs of some shards. Changes are jobs that became pending by other nodes. Only a shard's owner gets
--- them: a former owner would take them from its successor. Changes read earlier are deleted.
--- Input:  until, as a bound by bytes; maximum number of jobs of each shard; the owner; 1 to read changes, or 0; and for each
---         shard: its number; the epoch; the generation up to which changes were read before, or empty; the bound from which
---         due jobs are read; the bound from which the following job is read, or empty
--- Output: for each shard: frames of changed jobs; the last generation given out; frames of due jobs
+-- Reads changes and due jobs of some shards. Changes are jobs that other nodes have made pending. Only a shard's owner
+-- gets them: a former owner would otherwise take them from its successor. Changes that were read earlier are deleted.
+-- Input:  end of the range of due jobs, as a BYLEX bound; maximum number of jobs of each shard; the owner; 1 to read
+--         changes, or 0; and for each shard: its number; its epoch; the generation up to which changes were read
+--         before, or empty; the start of the range of due jobs; and the bound from which to read one later job, or
+--         empty
+-- Output: for each shard: frames of changed jobs; the generation up to which changes were read; frames of due jobs
 local till, limit, owner, found = ARGV[1], tonumber(ARGV[2]), ARGV[3], {}
 local generation = redis.call('GET', at('generation')) or '0'
 

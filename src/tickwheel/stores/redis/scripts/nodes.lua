@@ -1,5 +1,5 @@
--- Lists the nodes that fire, and nodes that ended recently without a release.
--- Input:  time in ms for which an ended node is listed
+-- Lists the live nodes, and the nodes whose leases have expired recently.
+-- Input:  time in ms for which a node is listed after its leases have expired
 -- Output: for each node: owner; end of its leases; time of its last report, or "0"; the report
 local now, found, nodes = now_ms(), {}, reports()
 local here = redis.call('ZRANGE', at('nodes'), 0, -1, 'WITHSCORES')

@@ -1,7 +1,7 @@
--- Creates the store, adds shards, or only describes the store.
--- Input:  version; minimum number of shards, or 0; default number of shards; for a store seen before: its first number of
---         shards, or 0; length of the leap of both sequences if that store has disappeared; the partition's number; the
---         number of partitions; the layout of blobs
+-- Creates the store, adds shards to it, or only describes it.
+-- Input:  version; minimum number of shards, or 0; default number of shards; if this process has seen the store before:
+--         the number of shards at its creation, else 0; the leap of both sequences if that store has disappeared; the
+--         number of this partition; the number of partitions; the layout of blobs
 -- Output: version; number of shards; number of shards at the creation; number of partitions; layout
 local meta, wanted, usual = at('meta'), tonumber(ARGV[2]), ARGV[3]
 local first, leap = tonumber(ARGV[4]), tonumber(ARGV[5])

@@ -1,8 +1,9 @@
 -- Reads a page of a list of jobs. An empty text means no filter.
--- Input:  the set of keys; from and until, as bounds of a range by bytes; maximum number of jobs; maximum number of keys to
---         read; a state (pending, dead or paused); first and last due time; 1 and a handler, or 0; 1 for recurring jobs
---         only; 1 and a target, or 0; a part of the key, of the error and of the payload
--- Output: frames of jobs; number of keys read; the last key read; whether it stopped before the end
+-- Input:  the set of keys; start and end of a BYLEX range; maximum number of jobs; maximum number of keys to read; a
+--         state (pending, dead or paused); earliest due time, and the due time before which all must be; 1 and a
+--         handler, or 0; 1 for recurring jobs only; 1 and a target, or 0; texts that the key, the error and the payload
+--         must contain
+-- Output: frames of jobs; number of keys read; the last key read; 1 if the page ended before the range, else 0
 local REACH_BYTES = 8 * 1024 * 1024
 local limit, reach = tonumber(ARGV[4]), tonumber(ARGV[5])
 local wanted_state = ({dead = 2, paused = 6})[ARGV[6]]
@@ -12,7 +13,7 @@ local is_recurring = ARGV[11] == '1'
 local has_target, target = ARGV[12] == '1', ARGV[13]
 local part, error_part, payload_part = ARGV[14], ARGV[15], ARGV[16]
 
--- Compares bytes. Lua itself compares strings by the server's locale.
+-- Compares the first eight bytes, the due time. Lua's own comparison of strings depends on the server's locale.
 local function is_before(a, b)
     local a_high, a_low = struct.unpack('>I4I4', a)
     local b_high, b_low = struct.unpack('>I4I4', b)

@@ -1,5 +1,5 @@
--- Runs every command of the other scripts on a key of its own. A command that this user may not run fails here, and not in
--- the middle of a batch.
+-- Runs every command of the other scripts, on keys that only this script uses. A command that this user may not run
+-- fails here, and not in the middle of a batch.
 -- Output: 1
 local hash, set = at('probe:hash'), at('probe:zset')
 redis.call('DEL', hash, set)

@@ -1,6 +1,6 @@
--- Stores the report of a node, and deletes reports of nodes that ended long ago.
--- Input:  owner; its figures; time in ms for which an ended node is listed
--- Output: 1 if the owner is among the nodes
+-- Stores the report of a node. Deletes the reports of nodes whose leases expired long ago.
+-- Input:  owner; its figures; time in ms for which a report is kept after the leases have expired
+-- Output: 1 if the owner is a live node, else 0
 local now, till = now_ms(), redis.call('ZSCORE', at('nodes'), ARGV[1])
 for owner, report in pairs(reports()) do
     if report.till + tonumber(ARGV[3]) < now then

@@ -1,8 +1,9 @@
--- Reads due jobs of some lanes, or of all other lanes (see `LaneSet`).
--- Input:  until, as a bound by bytes; maximum number of jobs of each shard; maximum number of places to read of each shard;
---         1 for these lanes, or 0 for all others; checksums of lanes, of whole targets, and of the excepted lanes of these
---         targets; and for each shard: its number, and the bound from which it is read
--- Output: for each shard: frames of jobs; the place up to which it was read, or empty if it was read to the end
+-- Reads due jobs that are in some lanes, or in none of these lanes (see `LaneSet`).
+-- Input:  end of the range, as a BYLEX bound; maximum number of jobs of each shard; maximum number of members to read
+--         of each shard; 1 for jobs in the lanes, or 0 for all other jobs; checksums of lanes, of whole targets, and of
+--         lanes that are excepted from these targets; and for each shard: its number, and the start of the range
+-- Output: for each shard: frames of jobs; the due time and generation up to which it was read, or empty if it was read
+--         to the end
 local till, limit, rows, inside, found = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1', {}
 local sub = string.sub
 

@@ -1,6 +1,6 @@
 -- Pauses the jobs of a scope, or resumes them.
 -- Input:  the scope; the text of its pause, or empty to resume; then, if there is a history record, the scope and the record
--- Output: 1 if it was paused before, else 0
+-- Output: 1 if the scope was paused before, else 0
 local scope, pause = ARGV[1], ARGV[2]
 local was_paused = redis.call('HDEL', at('scopes'), scope)
 if pause ~= '' then

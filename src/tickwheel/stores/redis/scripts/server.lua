@@ -1,5 +1,5 @@
--- Checks whether the server is still the same. Another server, or the same one after a restart, may not know all numbers
--- given out: both sequences then leap, and every shard becomes free.
+-- Checks whether the server is still the same. Another server, or the same server after a restart, may have lost the
+-- latest numbers given out. If it has changed, both sequences are raised by the leap, and every shard becomes free.
 -- Input:  the server's identity; length of the leap
 -- Output: 1 if the server has changed
 local meta, identity, leap = at('meta'), ARGV[1], tonumber(ARGV[2])

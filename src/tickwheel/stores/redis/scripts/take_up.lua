@@ -1,7 +1,7 @@
 -- Moves unroutable jobs that a node can run into one of the node's shards.
--- Input:  shard; its epoch; maximum number of jobs; target, 1 or empty, handler, ...: the node's skills, empty for all
---         handlers of the target; the owner; texts that a recurrence must not contain; generations to skip, of eight bytes
---         each
+-- Input:  shard; its epoch; maximum number of jobs; the skills of the node: target, 1 or empty, handler, ..., where 1
+--         means this handler, and empty all handlers of the target; the owner; texts that a recurrence must not
+--         contain; generations to skip, of eight bytes each
 -- Output: frames of jobs
 local shard, limit = ARGV[1], tonumber(ARGV[3])
 local names = redis.call('SMEMBERS', at('aside'))
