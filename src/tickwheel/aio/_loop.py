@@ -18,7 +18,7 @@ __all__ = ["EventLoop", "new_event_loop", "run"]
 T = TypeVar("T")
 
 ASYNCIO: Final[Any] = base_events
-SHOWS_ARGS_IN_DEBUG_ONLY: Final = "debug" in inspect.signature(format_helpers._format_callback_source).parameters  # noqa: SLF001 a loop and its handles are one
+SHOWS_ARGS_IN_DEBUG_ONLY: Final = "debug" in inspect.signature(format_helpers._format_callback_source).parameters  # noqa: SLF001 loops and handles share internals
 
 
 class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
@@ -59,7 +59,7 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
         """
         The pending timers. The view is made on each access, because a stored view would make a reference cycle.
         """
-        if type(self)._run_once is _RUN_ONCE:  # noqa: SLF001 - the loop's own
+        if type(self)._run_once is _RUN_ONCE:  # noqa: SLF001 - a method of this class
             return Scheduled(self)
         # Other code, such as nest_asyncio, has replaced `_run_once`. It takes due timers from a heap.
         self._deliver()
@@ -81,7 +81,7 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
         finally:
             if not self.is_running():  # a running loop refuses to close, and must keep its timers
                 self._close_timers()
-                self.__dict__.pop("_tickwheel_deadlines", None)  # refers to the loop: break the reference cycle
+                self.__dict__.pop("_tickwheel_deadlines", None)  # they refer to the loop: break the reference cycle
 
     def _run_once(self) -> None:
         self._process_events(self._selector.select(self._pause()))
@@ -99,10 +99,10 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
             try:
                 self._current_handle = handle
                 begin = self.time()
-                handle._run()  # noqa: SLF001 a loop and its handles are one
+                handle._run()  # noqa: SLF001 loops and handles share internals
                 lasted = self.time() - begin
                 if lasted >= self.slow_callback_duration:
-                    described = ASYNCIO._format_handle(handle)  # noqa: SLF001 a loop and its handles are one
+                    described = ASYNCIO._format_handle(handle)  # noqa: SLF001 loops and handles share internals
                     ASYNCIO.logger.warning("Executing %s took %.3f seconds", described, lasted)
             finally:
                 # The traceback of an exception may keep this frame; it must not keep the task alive through its handle.
@@ -113,18 +113,18 @@ class EventLoop(TimerLoop, asyncio.SelectorEventLoop):
         self._check_callback(callback, "call_at")
 
     def _trace_timer(self, handle: Any) -> None:
-        handle._source_traceback = format_helpers.extract_stack(sys._getframe(1))  # noqa: SLF001 a loop and its handles are one
+        handle._source_traceback = format_helpers.extract_stack(sys._getframe(1))  # noqa: SLF001 loops and handles share internals
 
     def _callback_failed(self, handle: Any, error: BaseException) -> None:
         words = {"debug": self._debug} if SHOWS_ARGS_IN_DEBUG_ONLY else {}
-        source = format_helpers._format_callback_source(handle._callback, handle._args, **words)  # noqa: SLF001 a loop and its handles are one
+        source = format_helpers._format_callback_source(handle._callback, handle._args, **words)  # noqa: SLF001 loops and handles share internals
         context = {"message": f"Exception in callback {source}", "exception": error, "handle": handle}
-        if handle._source_traceback:  # noqa: SLF001 a loop and its handles are one
-            context["source_traceback"] = handle._source_traceback  # noqa: SLF001 a loop and its handles are one
+        if handle._source_traceback:  # noqa: SLF001 loops and handles share internals
+            context["source_traceback"] = handle._source_traceback  # noqa: SLF001 loops and handles share internals
         self.call_exception_handler(context)
 
 
-_RUN_ONCE: Final = EventLoop._run_once  # noqa: SLF001 - the loop's own
+_RUN_ONCE: Final = EventLoop._run_once  # noqa: SLF001 - a method of this class
 
 
 def new_event_loop() -> EventLoop:

@@ -42,7 +42,7 @@ class Scheduled(Sequence[TimerHandle]):
         return self._loop._pending_count()  # noqa: SLF001 - the view is a part of the loop
 
     def __iter__(self) -> Iterator[TimerHandle]:
-        return iter(self._loop._pending())  # noqa: SLF001 the list is a view of the loop's own
+        return iter(self._loop._pending())  # noqa: SLF001 the list is a view of the loop's list
 
     @overload
     def __getitem__(self, place: int) -> TimerHandle: ...
@@ -51,7 +51,7 @@ class Scheduled(Sequence[TimerHandle]):
     def __getitem__(self, place: slice) -> list[TimerHandle]: ...
 
     def __getitem__(self, place: int | slice) -> TimerHandle | list[TimerHandle]:
-        return self._loop._pending()[place]  # noqa: SLF001 the list is a view of the loop's own
+        return self._loop._pending()[place]  # noqa: SLF001 the list is a view of the loop's list
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, list | Scheduled):
@@ -67,4 +67,4 @@ class Scheduled(Sequence[TimerHandle]):
         """
         Drop all pending timers. They will not run, and do not count as cancelled.
         """
-        self._loop._drop_pending()  # noqa: SLF001 the list is a view of the loop's own
+        self._loop._drop_pending()  # noqa: SLF001 the list is a view of the loop's list

@@ -80,6 +80,6 @@ async def sleep(delay: Seconds, result: Any = None) -> Any:
     begin = monotonic()
     await asyncio_sleep(delay_s)
     if delay_s > 0 and not isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop):
-        while (left := delay_s - (monotonic() - begin)) > 0:  # noqa: ASYNC110 - only time is waited for
+        while (left := delay_s - (monotonic() - begin)) > 0:  # noqa: ASYNC110 - it waits for a time only
             await asyncio_sleep(left)
     return result

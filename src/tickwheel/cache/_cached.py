@@ -78,7 +78,7 @@ def cached(
     """
     make_key = chosen_key(key, is_typed=typed)
     if cache is None:
-        make_key = _no_key  # calls share no result, not even while both run
+        make_key = _no_key  # not even concurrent calls share a result
     cache = found(cache)
 
     def decorate(function: Callable[P, R]) -> CachedFunction[P, R]:
@@ -94,7 +94,7 @@ def cached(
 
 def found(cache: BaseCache[Any, Any] | None) -> BaseCache[Any, Any]:
     if cache is None:
-        from tickwheel.cache._ttl import TTLCache  # noqa: PLC0415 - which is built on this
+        from tickwheel.cache._ttl import TTLCache  # noqa: PLC0415 - its module imports this one
 
         return TTLCache(maxsize=0, ttl=1.0)
     if not isinstance(cache, _core.Cache):

@@ -63,7 +63,7 @@ class Failure:
 
     def __init__(self, error: BaseException, outer: BaseException | None = None, *, is_given: bool = False) -> None:
         self._traceback = _from_the_loader(error.__traceback__)
-        self._template = copy_error(error, self._traceback, outer)  # before a caller changes it
+        self._template = copy_error(error, self._traceback, outer)  # copied before a caller can change it
         self._first = [] if is_given or self._template is error else [error]
         self.is_exception = isinstance(error, Exception)
 

@@ -213,11 +213,11 @@ class Flights:
         if load.flight.is_over():
             self._strike(cache, load.flight)
             return False
-        # If the key was written or removed during a load, callers that come later do not use this load.
+        # If the key is written or removed during a load, callers that come later do not use the result of this load.
         return not cache._is_overtaken(load.ticket)
 
     def _begin(self, cache: Loading, flight: Flight, keys: list[Any]) -> None:
-        flight.tickets.extend(map(cache._begin_load, keys))  # no line is between a ticket and its place in the list
+        flight.tickets.extend(map(cache._begin_load, keys))  # one statement: no exception in between loses a ticket
         for key, ticket in zip(keys, flight.tickets, strict=True):
             flight.loads[key] = self._loads[key] = Load(flight, ticket)
 
@@ -240,7 +240,7 @@ class Flights:
         outer = sys.exception()
         try:
             return self._keep(cache, flight, load_all(list(flight.loads)))
-        except Exception as error:  # noqa: BLE001 - any other exception ends only this thread's work: others load
+        except Exception as error:  # noqa: BLE001 - after any other exception, another caller loads
             self._fail(cache, flight, Failure(error, outer, is_given=True))
             raise FailedLoadError(error) from None
         finally:
@@ -251,7 +251,7 @@ class Flights:
         try:
             running = self._run_async(cache, flight, load_all)
             task = asyncio.ensure_future(running)
-        except BaseException:  # of the task factory, or of an eager first step, which also ends the flight
+        except BaseException:  # raised by the task factory, or by an eager first step, which has ended the flight
             if running is not None:
                 running.close()
             raise
@@ -262,7 +262,7 @@ class Flights:
         return task
 
     def _land(self, cache: Loading, flight: Flight, task: asyncio.Task[Any]) -> None:
-        if not flight.is_ended and task.cancelled():  # before its first step
+        if not flight.is_ended and task.cancelled():  # cancelled before its first step
             flight.failure = Failure(asyncio.CancelledError())
         self.end(cache, flight)
         if not task.cancelled():
@@ -273,7 +273,7 @@ class Flights:
         try:
             try:
                 self._keep(cache, flight, await _in_time(flight, load_all))
-            except Exception as error:  # noqa: BLE001 - it is raised in every caller that waits
+            except Exception as error:  # noqa: BLE001 - every caller that waits raises it
                 self._fail(cache, flight, Failure(error))
             except BaseException as error:  # such as a cancellation, by the last waiter or from inside the loader
                 flight.failure = Failure(error)
@@ -378,7 +378,7 @@ async def _in_time(flight: Flight, load_all: LoadsAll) -> Any:
         async with timeout:
             return await load_all(keys)
     except TimeoutError as error:
-        if not timeout.expired():  # the loader's own
+        if not timeout.expired():  # raised by the loader itself
             raise
         raise LoadTimeoutError(flight.timeout_s) from error
 

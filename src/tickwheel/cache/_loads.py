@@ -212,7 +212,7 @@ class Loads:
             held(self._flights.lock, self._open_pool)
         run = partial(copy_context().run, held, flight.gate, self._run, cache, flight, load_all)
         self._pool.submit(_Job(run))  # type: ignore[union-attr, arg-type]
-        flight.is_queued = True  # the worker waits for the gate, which is held here
+        flight.is_queued = True  # the worker waits for the gate, which this thread holds
 
     def _open_pool(self) -> None:
         if self._pool is None:

@@ -33,7 +33,7 @@ class CacheItems(ItemsView[K, V]):
         self._find = find
 
     def __contains__(self, item: object) -> bool:
-        if not isinstance(item, tuple) or len(item) != 2:  # noqa: PLR2004 - a pair
+        if not isinstance(item, tuple) or len(item) != 2:  # noqa: PLR2004 - an item is a pair
             return False
         found = self._find(item[0])
         return found is not None and (found[0] is item[1] or bool(found[0] == item[1]))

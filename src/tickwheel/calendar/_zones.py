@@ -81,7 +81,7 @@ def next_literal(next_wall: NextWall, zone: ZoneInfo, after: int) -> int | None:
         change = first_change(zone, start, instant)
         if change is None:
             return instant
-        start, inclusive = change, True  # from here on the offset differs: read the clock again
+        start, inclusive = change, True  # from here on the offset differs: search again
 
 
 def next_once_a_day(next_wall: NextWall, zone: ZoneInfo, after: int, *, makes_up: bool = True) -> int | None:
@@ -95,7 +95,7 @@ def next_once_a_day(next_wall: NextWall, zone: ZoneInfo, after: int, *, makes_up
         instant = instant_of(wall, zone)
         if instant > after and (makes_up or not _is_of_lost_day(wall, zone)):
             return instant
-        wall = next_wall(wall, inclusive=False)  # the second pass of an overlap: it has fired in the first
+        wall = next_wall(wall, inclusive=False)  # in the second pass of an overlap, it has fired in the first
     return None
 
 

@@ -59,7 +59,7 @@ def instant(when: Instant, name: str = "when") -> tuple[int, tzinfo]:
         numerator, denominator = value.as_integer_ratio()
         ns = max(to_ns(when, name), -(-numerator * 1_000_000_000 // denominator))
     if ns > 0:
-        ns = max(ns, to_deadline(value))  # because time.time() rounds, too
+        ns = max(ns, to_deadline(value))  # because time.time() also rounds
     if ns >= NEVER:
         raise InvalidValueError(name, when, "it is past the year 2262: pass seconds since the epoch, not milliseconds")
     return ns, zone

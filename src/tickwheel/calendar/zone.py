@@ -77,7 +77,7 @@ def local_zone() -> str:
     try:
         name = tzlocal.reload_localzone().key
         zone = zone_of(name)
-    except Exception as error:  # noqa: BLE001  whatever it finds on a machine
+    except Exception as error:  # noqa: BLE001  the library may raise anything
         reason = str(error).partition("\n")[0].strip()
         raise RecurrenceError("tz", LOCAL, f"the zone of this machine is not known ({reason}): {_REMEDY}") from None
     start = int(time.time())
@@ -100,7 +100,7 @@ def _remedy(tz: str) -> str:
         return _NO_DATABASE
     if not isinstance(tz, str) or len(tz) > _NAME_MAX:
         return _REMEDY
-    from difflib import get_close_matches  # noqa: PLC0415  for errors alone
+    from difflib import get_close_matches  # noqa: PLC0415  for errors only
 
     given = tz.strip().replace(" ", "_").lower()
     meant = names.get(given) or next(map(names.get, get_close_matches(given, names, n=1, cutoff=0.8)), None)

@@ -88,7 +88,7 @@ def run(arguments: Sequence[str]) -> int:  # noqa: PLR0911  one for each exit
     if sys.stdout is None:
         message = "standard output is closed: leave it open, or write it to /dev/null"
         return _say(message, ExitCode.FAILED, is_json=is_json)
-    sys.stdin = sys.stdin or Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115  for as long as the process
+    sys.stdin = sys.stdin or Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115  open until the process ends
     try:
         with cli.make_context("tickwheel", list(arguments)) as context:
             cli.invoke(context)

@@ -53,7 +53,7 @@ class Refused(Exception):  # noqa: N818  an answer, not an error
         self.code = code
 
 
-def exit_code_of(error: TickwheelError) -> ExitCode:  # noqa: PLR0911  a table, one row an error
+def exit_code_of(error: TickwheelError) -> ExitCode:  # noqa: PLR0911  a table, one row for each error
     match error:
         case MissingExtraError():
             return ExitCode.MISSING_EXTRA

@@ -135,7 +135,7 @@ def _import_lines(
     lines: Iterable[interchange.Line], store: str, manifest: str | None, *, as_json: bool, has_columns: bool = False
 ) -> None:
     found, seen = [], dict[str, int]()
-    for number, line in lines:  # all are read before any is set
+    for number, line in lines:  # read all lines before setting the first job
         with naming(number, has_columns=has_columns):
             each = interchange.imported(number, line)
             first = seen.setdefault(each.request.key, number)

@@ -90,7 +90,7 @@ def exported(job: Job) -> dict[str, Any]:
         line["expires"] = max(1, length or 0) / 1000  # at least 1 ms, because a retry may be due after it expires
     line |= {name: value for name in _AS_THEY_ARE if (value := getattr(job, name)) != columns.DEFAULTS[name]}
     if job.recurrence is not None:
-        del line["at"]  # the rule determines it
+        del line["at"]  # the rule determines the due time
         line |= _recurring(job, job.recurrence)
     if job.pause is not None:
         line["pause"] = {"by": job.pause.by, "note": job.pause.note}

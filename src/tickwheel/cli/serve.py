@@ -174,7 +174,7 @@ def command(
     """
     Fire the jobs of a store, and serve its API and page, until Ctrl-C.
     """
-    from tickwheel import service  # noqa: PLC0415  its libraries are an extra of their own
+    from tickwheel import service  # noqa: PLC0415  its libraries are in a separate extra
 
     if is_service(store):
         raise Refused(ExitCode.USAGE, f"--store {store!r} is a service already: name the store that it is to serve")
@@ -233,7 +233,7 @@ def _tracer(share: float) -> Tracer:
 
 
 def _tokens(path: str | None) -> Tokens:
-    from tickwheel.service import Tokens  # noqa: PLC0415  its libraries are an extra of their own
+    from tickwheel.service import Tokens  # noqa: PLC0415  its libraries are in a separate extra
 
     environment = Tokens.of(read=os.environ.get("TICKWHEEL_READ_TOKEN"), write=os.environ.get("TICKWHEEL_WRITE_TOKEN"))
     return environment if path is None else environment + Tokens.from_file(path)

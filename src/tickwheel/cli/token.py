@@ -27,7 +27,7 @@ def command(*, access: str, file: Path | None, comment: str, prefix: str | None,
 
     The token is printed once. The service gets only its hash, as a line in the file that 'serve --tokens FILE' reads.
     """
-    if prefix == "":  # a variable that is not set
+    if prefix == "":  # for example, from a shell variable that is not set
         raise Refused(ExitCode.USAGE, "--prefix is empty: write what the keys begin with, or leave it out for all keys")
     from tickwheel.service.tokens import Access, Token, digest_of, new_token  # noqa: PLC0415  the service's libraries are an extra
 
@@ -53,4 +53,4 @@ def _ends_a_line(file: Path) -> bool:
     try:
         return file.read_bytes()[-1:] in {b"", b"\n"}
     except PermissionError:
-        return False  # then an empty line may precede the token
+        return False  # unknown: at worst, an empty line precedes the token

@@ -60,7 +60,7 @@ class DurationRange(_Duration):
         seconds = super().convert(value, param, ctx)
         if seconds > self._most:
             self.fail(f"{shortened(str(value))} is too long: write at most {self._most:.12g} s", param, ctx)
-        if not seconds >= self._least or (self._is_least_open and seconds == self._least):  # NaN is neither
+        if not seconds >= self._least or (self._is_least_open and seconds == self._least):  # also refuses NaN
             least = f"more than {self._least:g} s" if self._is_least_open else f"at least {self._least:g} s"
             self.fail(f"{shortened(str(value))} is too short: write {least}", param, ctx)
         return seconds

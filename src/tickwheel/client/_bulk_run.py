@@ -111,7 +111,8 @@ def _changes(jobs: Sequence[Job], answers: Sequence[Answer]) -> list[BulkChange]
 
 def _note(client: Client, name: str, request: BulkRequest, answer: BulkAnswer, actor: Actor) -> None:
     given = {field: value for field, value in request.filters.items() if value and field != "cursor"}
-    shown = {field: str(value) if isinstance(value, str) else value for field, value in given.items()}  # not as an enum
+    # Turn enum members into plain text.
+    shown = {field: str(value) if isinstance(value, str) else value for field, value in given.items()}
     chosen = ", ".join(f"{field}={value!r}" for field, value in shown.items())
     changed, refused = answer.changed, answer.refused
     for before in client.store.history(name, None, 1) if request.run else ():

@@ -50,7 +50,7 @@ def changed(client: Client, registry: Registry, key: str, fields: ChangeFields, 
 
     def write(job: Job) -> Answer:
         def writes(_now: int, actor: Actor | None) -> list[Set]:
-            if "every" in fields:  # a new interval counts from now, and the store does not know that
+            if "every" in fields:  # a new interval counts from now: read the store's clock
                 client.sample()
             latest = client.clock.reading_for_delay()[2]
             return _writes(job, fields, registry, latest, actor)
@@ -104,7 +104,7 @@ def _ruled(job: Job, before: Recurrence, given: dict[str, Any], now: int) -> Rec
     has_new_rule = "every" in given or "cron" in given
     _, text = first_run(SetRequest(job.key, **_as_set(before, given, has_new_rule=has_new_rule)), job.key, None, now)
     asked = Recurrence.from_text(text)
-    if not has_new_rule:  # as another zone, in the old phase
+    if not has_new_rule:  # for example, only another zone: keep the old phase
         asked = replace(asked, rule=in_phase_of(asked.rule, before.rule, None, job.due_at))
     parts = {part for name in given for part in _PARTS[name]}
     after = replace(before, **{part: getattr(asked, part) for part in parts})
@@ -136,7 +136,7 @@ def _as_set(before: Recurrence, given: dict[str, Any], *, has_new_rule: bool) ->
     if interval_of(fields.get("every"), fields.get("cron")) is None:
         usual: dict[str, Any] = {"day_match": rule.day_match} if isinstance(rule, Cron) else {}
     elif fields.get("time") is None:
-        return fields  # which has no wall clock
+        return fields  # an interval does not follow the wall clock
     else:
         usual = {}
     if not isinstance(rule, Interval):

@@ -103,7 +103,7 @@ class Client:
         """
         Commit waiting writes, call *release* for the leases, and close the store. May be called twice.
         """
-        with self.opening.closing() as writer, ExitStack() as steps:  # each step is taken, even if others fail
+        with self.opening.closing() as writer, ExitStack() as steps:  # each callback runs, even if another one fails
             if writer is not None:
                 steps.callback(self.store.close)
                 steps.callback(release)
@@ -140,7 +140,7 @@ class Client:
             self.sample()
 
     def sample(self) -> None:
-        if self.store.abilities.has_many_owners:  # it may have a clock of its own
+        if self.store.abilities.has_many_owners:  # such a store may have a clock of its own
             before = self.clock.elapsed()
             self.clock.sample(self.store.now_ms(), before, self.clock.elapsed())
 
@@ -330,7 +330,7 @@ class Client:
         limit, prefix = checks.check_count("limit", limit, PAGE_MAX), checks.check_text("prefix", prefix, 512)
         letters = self.store.latest_dead(LETTERS_MAX if prefix else limit)
         found = [job for job in letters if job.key.startswith(prefix)][:limit]
-        whole = {job.key: job for job in self.store.get_many([job.key for job in found])}  # with their payloads
+        whole = {job.key: job for job in self.store.get_many([job.key for job in found])}  # *letters* have no payloads
         now = (whole.get(job.key) for job in found)
         return [job for job in now if job is not None and job.state is State.DEAD]
 
@@ -378,7 +378,7 @@ def _marked(writes: Sequence[Any]) -> Sequence[Write]:
 
 
 def _once(records: Sequence[HistoryRecord]) -> list[HistoryRecord]:
-    # keeps the first record of each death, and the last record of each bulk change, which has the sums
+    # keeps the first record of each node's death, and the last record of each bulk change, which has the sums
     deaths = {each.key: each for each in records if each.outcome == "node_died"}
     bulks = {(each.key, each.by): each for each in reversed(records) if each.outcome == BULK}
     kept = {(each.key, each.number) for each in (*deaths.values(), *bulks.values())}

@@ -138,7 +138,7 @@ def _is_written(client: Client, parts: Sequence[_Part], done: dict[str, Declared
         gone = part.gone()
         cancels = [Cancel(job.key, actor=client.actor(), under=_under(part)) for job in gone]
         head, *answers = client.write_together("declare", part.writes(cancels))
-        for answer in (head, *answers):  # if writes are refused, the head has the reason
+        for answer in (head, *answers):  # if the writes are refused, the first answer has the reason
             if answer.outcome is Outcome.OTHER_MANIFEST and answer.job is not None:
                 raise other_manifest(answer.job)
             if answer.outcome is Outcome.SUPERSEDED:
@@ -158,7 +158,7 @@ def _under(part: _Part) -> Under:
 
 
 def _done(key: str, answer: Answer, *, is_set: bool) -> DeclaredJob:
-    if is_set and answer.outcome is Outcome.CANCELLED:  # no run is left by the new rule
+    if is_set and answer.outcome is Outcome.CANCELLED:  # the new rule leaves no run
         return DeclaredJob(key, Outcome.FINISHED, None)
     return DeclaredJob(key, answer.outcome, answer.job)
 

@@ -61,7 +61,7 @@ def jobs_with(client: Jobs, handlers: Iterable[str]) -> list[Job]:
 
 
 def drained(client: Jobs, prefix: str, on_progress: Callable[[int], object] | None) -> list[Job]:
-    # *on_progress* gets the number cancelled since its last call
+    # *on_progress* gets the number of jobs that were cancelled since its last call
     def cancel(jobs: Sequence[Job]) -> Reply[list[Answer]]:
         return client.submit(CancelJobs([job.key for job in jobs]))
 

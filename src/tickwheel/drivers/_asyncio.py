@@ -76,7 +76,7 @@ class AsyncioDriver(DriverInLoop):
     def stats(self) -> dict[str, Any]:
         return {"wakeups": self._wakeups, "tasks": len(self._tasks)}
 
-    async def wait_closed(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - it is not a cancellation
+    async def wait_closed(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - its end cancels nothing
         if self._loop.is_closed():
             return True
         if running_loop() is self._loop:
@@ -114,7 +114,8 @@ class AsyncioDriver(DriverInLoop):
             raise
 
     def _watch(self, handle: asyncio.Handle) -> _Watched:
-        # by a weak reference, because most loops drop all handles at their close; other loops are checked at each call
+        # use a weak reference, because most loops drop all handles when they close; other loops are checked at each
+        # call
         try:
             return weakref.ref(handle, self._dropped)
         except TypeError:

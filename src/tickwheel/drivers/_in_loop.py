@@ -60,7 +60,7 @@ class DriverInLoop(NonCopyable, ABC):
         return not (self._is_firing or self._has_tasks())
 
     @abstractmethod
-    async def wait_closed(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - it is not a cancellation
+    async def wait_closed(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - its end cancels nothing
         """
         Wait until the coroutines of the stopped driver have ended, at most *timeout* seconds. Return True if they have.
 

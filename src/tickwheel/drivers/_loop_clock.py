@@ -48,4 +48,4 @@ def is_system_time(loop: Any) -> bool:
     if owner.__module__.partition(".")[0] not in _SYSTEM_LOOPS:
         return False
     read = owner.__dict__["time"]
-    return getattr(read, "__module__", None) in (None, owner.__module__)  # otherwise it was patched on the class
+    return getattr(read, "__module__", None) in (None, owner.__module__)  # otherwise, `time` was patched on the class

@@ -224,6 +224,6 @@ def _work(queue: _Queue, pool_reference: weakref.ref[PoolExecutor]) -> None:
                 timer.run()
             else:
                 pool.run(timer)
-        except BaseException:  # noqa: BLE001  as in any thread, but the worker continues
+        except BaseException:  # noqa: BLE001  reported as in any thread, but the worker continues
             threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), current_thread())))
         del pool, timer  # a waiting worker must not keep them alive

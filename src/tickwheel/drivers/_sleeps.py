@@ -97,11 +97,11 @@ class Sleep(TimerProxy):
         self._end(has_fired=False)
 
     def refused(self) -> None:
-        # in this thread although the pool is full, because no user function is called
+        # run in this thread although the pool is full: this calls no user function
         self()
 
     def failed(self) -> None:
-        # harmless if the waiting tasks are awake
+        # this is harmless if the waiting tasks are awake
         self()
 
     def _end(self, *, has_fired: bool) -> None:

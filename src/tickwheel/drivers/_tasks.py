@@ -100,7 +100,7 @@ class TaskSet:
     def has_others(self) -> bool:
         return bool(self._tasks - {self._current()})
 
-    async def wait(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - it is not a cancellation
+    async def wait(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - its end cancels nothing
         """
         Wait at most *timeout* seconds for all tasks, except tasks that wait here. Return True if they have ended.
 

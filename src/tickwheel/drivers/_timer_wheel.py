@@ -88,7 +88,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         if driver is None:
             driver = ManualDriver() if is_stepped(clock) else ThreadDriver()
         if clock is None:
-            clock = getattr(driver, "clock", None)  # the clock of a loop
+            clock = getattr(driver, "clock", None)  # the driver of a loop has the loop's clock
         self._engine = engine = _new_engine(wheel, clock, max_pending)
         self._driver = driver
         engine.on_error = log_error
@@ -112,7 +112,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
 
     def _take_over(self, verbs: tuple[str, ...], base: type, owner: object) -> None:
         for verb in verbs:
-            if getattr(type(self), verb) is getattr(base, verb):  # unless a subclass overrides it
+            if getattr(type(self), verb) is getattr(base, verb):  # no subclass overrides it
                 self.__dict__[verb] = getattr(owner, verb)
 
     @classmethod
@@ -250,8 +250,8 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
 
         An item has a callback with its arguments and the timer's handle, or, for a keyed timer, key and value.
         """
-        # The timer of a series by the wall clock is due when it next reads that clock, which may be long before the
-        # series fires. So as many timers as there are such series may come before the timers that `listed` returns.
+        # The timer of a wall-clock series is due when the series next reads that clock, often long before the series
+        # fires. So for each such series, one timer may precede the timers that `listed` returns.
         count = checked_limit(limit)
         if count is not None:
             count += len(self._by_wall)
@@ -344,7 +344,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
         self.close()
         await self._wait_closed(None, is_shielded=True)
 
-    async def aclose(self, timeout: Seconds | None = None) -> list[Pending]:  # noqa: ASYNC109 - it is not a cancellation
+    async def aclose(self, timeout: Seconds | None = None) -> list[Pending]:  # noqa: ASYNC109 - its end cancels nothing
         """
         Cancel timers and coroutines, wait until the coroutines have ended, and return the timers that were pending.
 
@@ -366,7 +366,7 @@ class TimerWheel(TimerVerbs, KeyedVerbs[K, V], NonCopyable):
             raise TimeoutError(message)
         return pending
 
-    async def _wait_closed(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - it is not a cancellation
+    async def _wait_closed(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - its end cancels nothing
         wait_closed = getattr(self._driver, "wait_closed", None)
         if wait_closed is not None:
             return bool(await wait_closed(timeout, is_shielded=is_shielded))
@@ -406,7 +406,7 @@ def _new_engine(wheel: Wheel | None, clock: Clock | None, max_pending: int | Non
 
 
 def _held_weakly(on_error: ErrorHandler) -> ErrorHandler:
-    # weakly, because that object may hold the wheel, which the driver's thread would then keep alive
+    # hold the object of *on_error* weakly: it may hold the wheel, which the driver's thread would then keep alive
     if not isinstance(on_error, MethodType):
         return on_error
     method = weakref.WeakMethod(on_error)

@@ -124,7 +124,7 @@ class TrioDriver(DriverInLoop):
             if task is None or task is not caller:
                 scope.cancel()
 
-    async def wait_closed(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - it is not a cancellation
+    async def wait_closed(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - its end cancels nothing
         trio = self._trio
         if self._task() is None:
             raise RuntimeError("the wheel belongs to another run of trio: close it there")

@@ -42,7 +42,7 @@ class LateDriver(ManualDriver):
         """
         self._engine = engine
         if is_stepped(engine.clock):
-            engine.clock.attach(cast("Engine", self))  # a clock calls `arm` and `fire_due` only
+            engine.clock.attach(cast("Engine", self))  # a clock calls only `arm` and `fire_due`
         self._series = self._call_every(_EVERY_S, self._look)
 
     def stop(self) -> None:

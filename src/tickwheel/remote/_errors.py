@@ -29,7 +29,7 @@ def name_of(problem: dict[str, Any]) -> str:
     return str(problem.get("type", "")).rpartition("/")[2]
 
 
-def error_of(problem: dict[str, Any], where: str) -> TickwheelError:  # noqa: PLR0911  a table, one row an error
+def error_of(problem: dict[str, Any], where: str) -> TickwheelError:  # noqa: PLR0911  a table, one row for each error
     name = name_of(problem)
     detail, remedy = str(problem.get("detail", "it did not say why")), str(problem.get("remedy", ""))
     value = _value(problem)

@@ -98,7 +98,7 @@ def _tag(job: Job) -> tuple[bytes, bytes]:
     return b"etag", b'"%d"' % job.generation
 
 
-def problem_of(error: Exception) -> ProblemError | None:  # noqa: PLR0911  a table, one row an error
+def problem_of(error: Exception) -> ProblemError | None:  # noqa: PLR0911  a table, one row for each error
     match error:
         case ProblemError():
             return error
