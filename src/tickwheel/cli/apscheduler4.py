@@ -105,7 +105,7 @@ def _trigger(data: bytes) -> tuple[str, Mapping[str, Any]]:
 
 
 def _value(data: bytes) -> Any:
-    if data[:1] == b"\x80" and data[1:2] in {b"\x02", b"\x03", b"\x04", b"\x05"}:  # a pickle, and not CBOR by APScheduler
+    if data[:1] == b"\x80" and data[1:2] in {b"\x02", b"\x03", b"\x04", b"\x05"}:  # a pickle, not APScheduler's CBOR
         return load(data)
     try:
         return json.loads(data)

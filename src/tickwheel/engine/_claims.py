@@ -321,7 +321,7 @@ class ClaimBatcher:
                 when = self._clock.deadline((slot << self._slot_bits) - ARMING_WINDOW_MS)
                 timer = self._timers.call_at(when, self._open_slot, slot)
                 with self._lock:
-                    if slot in self._slots:  # otherwise `begin_along` was faster
+                    if slot in self._slots:  # otherwise `begin_along` has claimed its jobs
                         self._openings[slot] = timer
         except ClosedError:  # the scheduler stops: all staged jobs stay in the store
             return
@@ -412,7 +412,7 @@ class ClaimBatcher:
         with self._lock:
             entries = self._slots.pop(slot, None)
             self._openings.pop(slot, None)
-        if entries is None:  # `begin_along` has begun them
+        if entries is None:  # `begin_along` has claimed them
             return
         soon = self._clock.now() + ARMING_WINDOW_MS + (1 << self._slot_bits) + _STEP_MS
         if any(entry.fire_at > soon for entry in entries):  # the clock was set back: too early
@@ -435,7 +435,7 @@ class ClaimBatcher:
                 self._held.extend(held)
             if held:
                 self._hooks.waits.tell(EVERY_LANE, WaitReason.BUSY, f"{self._staged.busy} attempts are under way")
-        if len(begun) > _CHUNK:  # a handler with few entries need not wait behind a burst
+        if len(begun) > _CHUNK:  # a handler with few entries does not wait for a burst
             counts = Counter(entry.job.handler for entry in begun)
             begun.sort(key=lambda entry: counts[entry.job.handler])
         for part in self._by_partition(begun):
@@ -481,7 +481,7 @@ class ClaimBatcher:
         """
         if burst:
             with self._lock:
-                self._bursts -= Counter(burst)  # this drops counts of zero
+                self._bursts -= Counter(burst)  # the subtraction also drops counts of zero
         if isinstance(result, Exception):
             self._ask_again(entries, result)
             return
@@ -507,7 +507,7 @@ class ClaimBatcher:
 
     def fire(self, entries: Sequence[StagedJob]) -> None:
         now = self._clock.earliest()
-        if self._is_stopped:  # the entries are given back, whether due or not
+        if self._is_stopped:  # the stop releases all entries, even before they are due
             now = float("inf")
         elif self._clock.clock_step:
             entries = self._without_early(entries, now)
@@ -530,7 +530,7 @@ class ClaimBatcher:
             if self._clock.is_sampled:
                 self._timers.call_at(when - self._sampler.lead_s, self._sampler.ask)
             self._timers.call_at(when, self._at_instant, fire_at, batch)
-        except ClosedError:  # the stop gives back begun entries that have not fired
+        except ClosedError:  # the stop releases claimed entries that have not fired
             return
 
     def _at_instant(self, fire_at: int, batch: list[StagedJob]) -> None:

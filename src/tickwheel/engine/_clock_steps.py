@@ -110,7 +110,7 @@ class ClockStepAdjuster:
         for job in jobs:
             if job.recurrence is None or job.attempt or job.is_paused or job.due_at <= now:
                 continue
-            with suppress(Exception):  # the job is set aside, or its firing reports the error
+            with suppress(Exception):  # an unreadable rule is reported when the job fires
                 if (due_at := renamed(job.key, job.due_at, job.recurrence)) is not None:
                     writes.append(Redate(job, epoch, due_at, job.recurrence))
         if writes:
@@ -136,7 +136,7 @@ class ClockStepAdjuster:
         try:
             recurrence = replace(Recurrence.from_text(job.recurrence), next_at=None, nominal_at=None)
             due_at = recurrence.next(job.key, self._clock.now_ms())
-        except Exception:  # noqa: BLE001  it is set aside for a node that can read it, or its firing says so
+        except Exception:  # noqa: BLE001  the job is set aside, or its firing reports the error
             return None
         if due_at is None or due_at >= job.due_at or due_at > self._clock.shown_ms:
             return None
@@ -174,7 +174,7 @@ def _moved(text: str | None, step_ms: int) -> str | None:
         return None
     try:
         return Recurrence.from_text(text).moved(step_ms).to_text()
-    except Exception:  # noqa: BLE001  for example, of another version: the job is set aside, with its new due time
+    except Exception:  # noqa: BLE001  a rule of another version: the job is set aside, with its new due time
         return text
 
 
@@ -204,7 +204,7 @@ class Zones:
         self._thread: threading.Thread | None = None
 
     def own(self, leases: Sequence[Lease]) -> None:
-        if self._store.abilities.is_private:  # a private store holds nothing from another process
+        if self._store.abilities.is_private:  # no other process writes jobs to a private store
             return
         epochs = {lease.shard: lease.epoch for lease in leases}
         with self._lock:

@@ -105,7 +105,7 @@ class AckBatcher:
         self._post_next()
 
     def end(self) -> None:
-        self._is_posting = False  # the last batch gets no answer
+        self._is_posting = False  # no answer to the last batch will come
 
     def _is_coming(self, *, is_urgent: bool) -> bool:
         """
@@ -133,7 +133,7 @@ class AckBatcher:
         with self._lock:
             while not (batch := self._ended[:_CHUNK]):
                 self._is_posting = False
-                if not self._ended:  # a later `add` reads that no thread posts
+                if not self._ended:  # a later `add` sees that no thread posts, and posts
                     return
                 self._is_posting = True
             del self._ended[: len(batch)]
@@ -257,7 +257,7 @@ class Completer:
             else:
                 self._callbacks.on_completing()
             self._writer.post(writes, partial(self._settled, batch, is_again=is_again, is_alone=is_alone))
-        except ClosedError as error:  # a stop ran out of time: the next owner fires these jobs
+        except ClosedError as error:  # the stop has timed out: the next owner fires these jobs
             self._staged.settle(batch)
             self._batcher_of(batch[0]).end()
             self._pass_on(batch, [error] * len(batch))

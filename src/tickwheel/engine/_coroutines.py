@@ -263,7 +263,7 @@ async def _close_all(closers: Sequence[Callable[[], Awaitable[None]]]) -> None:
     for closer in closers:
         try:
             await closer()
-        except Exception:  # noqa: BLE001  all others must be closed, too
+        except Exception:  # noqa: BLE001  the other targets must also be closed
             _log.exception("a target could not be closed")
 
 

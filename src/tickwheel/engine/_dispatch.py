@@ -154,12 +154,12 @@ class Dispatcher:
         for_processes: list[StagedJob] = []
         for_loop: list[StagedJob] = []
         to_hold: dict[Call, list[StagedJob]] = {}
-        begun = Phase.BEGUN  # an enum is slow to look into
+        begun = Phase.BEGUN  # a local, because an enum look-up is slow
         if self._spans is not None:
             self._spans.draw(entries)
         now = self._clock.now()
         for entry in entries:
-            if entry.phase is not begun:  # withdrawn, or taken back by a stop
+            if entry.phase is not begun:  # it was withdrawn, or a stop took it back
                 continue
             entry.ready_at = now
             call = self._call_of(entry)
@@ -248,7 +248,7 @@ class Dispatcher:
         if batch:
             try:
                 call.function(batch)
-            except BaseException as error:  # noqa: BLE001  any error concerns this target alone
+            except BaseException as error:  # noqa: BLE001  any error concerns only this target
                 for _, end in batch:
                     end(error=error)
 
@@ -260,7 +260,7 @@ class Dispatcher:
         if entry.job.recurrence is not None:
             self._watch_over(entry)
         entry.begun_at = self._clock.monotonic()
-        return partial(self._announce, entry)  # which reports the start
+        return partial(self._announce, entry)  # `_announce` reports the start
 
     def end_held(
         self,
@@ -270,7 +270,7 @@ class Dispatcher:
         on_answer: Callable[[Answer | Exception], object] | None,
     ) -> bool:
         self._held.pop(entry, None)
-        entry.expire = None  # frees the target's object; the entry lives until its end is written
+        entry.expire = None  # frees the target's object; the entry lives until its outcome is written
         return self._completer.add(entry, self._judge(entry, entry.begun_at, result, error), on_answer)
 
     def stop(self, entry: StagedJob) -> None:
@@ -286,7 +286,7 @@ class Dispatcher:
             return
         if (expire := entry.expire) is not None:
             expire()
-        if call.is_held:  # after its target has released it
+        if call.is_held:  # its target has just released it
             self.end_held(entry, None, JobStoppedError(entry.job.key), None)
 
     def _may_start(self, entry: StagedJob) -> bool:
@@ -295,7 +295,7 @@ class Dispatcher:
         """
         if self._callbacks.lease_is_valid(entry.epoch):
             return self._staged.start(entry)
-        with suppress(ClosedError):  # a stop gives it back
+        with suppress(ClosedError):  # the stop releases the job
             self._pacer.call_later(0, self._callbacks.dispatch, [entry])
         return False
 
@@ -325,11 +325,11 @@ class Dispatcher:
             except Abandoned:
                 self._end_span(entry, "interrupted")
                 return False
-            except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
+            except BaseException as error:  # noqa: BLE001  even SystemExit ends only this attempt
                 verdict = self._judge(entry, begun, error=error)
             else:
                 is_watched = begun is not None or entry.span is not None
-                if result is not None or is_watched or entry.job.recurrence is not None:  # otherwise a plain success
+                if result is not None or is_watched or entry.job.recurrence is not None:  # else a plain success
                     verdict = self._judge(entry, begun, result)
         return self._completer.end(entry, verdict)
 
@@ -359,7 +359,7 @@ class Dispatcher:
                     self._end_span(entry, "interrupted")
                     raise  # the scheduler stops: the next owner fires the job again
                 verdict = self._judge(entry, begun, error=error)
-            except BaseException as error:  # noqa: BLE001  even SystemExit is only this attempt's end
+            except BaseException as error:  # noqa: BLE001  even SystemExit ends only this attempt
                 verdict = self._judge(entry, begun, error=error)
             else:
                 verdict = self._judge(entry, begun, result)
@@ -383,7 +383,7 @@ class Dispatcher:
             raise
         finally:
             limit.end()
-            entry.expire = None  # frees the task; the entry lives until its end is written
+            entry.expire = None  # frees the task; the entry lives until its outcome is written
 
     def _not_worth_it(self, entry: StagedJob) -> _verdict.Verdict | None:
         job, epoch = entry.job, entry.epoch
@@ -405,12 +405,12 @@ class Dispatcher:
         entry.fired_at = now if now is not None and self._clock.clock_step == 0 else self._elapsed.now(job)
         if job.recurrence is not None:
             self._watch_over(entry)
-        FIRING.set((job.key, job.generation, job.attempt + 1))  # on a thread or task that runs nothing but firings
+        FIRING.set((job.key, job.generation, job.attempt + 1))  # this thread or task runs only firings
         begun = None
         if self._hooks.is_curious:
             self._hooks.emit(fired_event(entry))
             begun = self._clock.monotonic()
-        spans = self._spans  # as in _announce, whose call would be a third of what observers cost here
+        spans = self._spans  # `_announce`, inlined: a call would be a third of the observers' cost
         if spans is not None and (entry.is_sampled or job.trace is not None):
             entry.span = spans.begin(entry)
         return begun
@@ -452,7 +452,7 @@ class Dispatcher:
             entry.ran_ms = (self._clock.monotonic() - begun) * 1000
         if entry.is_stopped and (error is not None or issubclass(type(result), Retry | Snooze)):
             return _verdict.stopped(entry, entry.ran(*self._elapsed.end_of(job)))
-        if result is None and error is None and job.recurrence is None:  # most end so; no clock needed
+        if result is None and error is None and job.recurrence is None:  # most attempts; needs no clock
             return None
         ran = entry.ran(*self._elapsed.end_of(job))
         try:

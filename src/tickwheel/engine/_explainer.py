@@ -135,7 +135,7 @@ class Explainer:
             lane = self._staged.lanes.of(job.target, job.handler)
             state = self._state_of(lane)
             if state is None and not self._staged.is_moving(job.target, job.handler):
-                state = self._state_of(job.target)  # of all stalled lanes of the target, if they have no room together
+                state = self._state_of(job.target)  # the stalled lanes of a target may be full together
             state = state or LaneState(lane)
             reason, text = self._held_up(state)
         return self._answer(job, reason, text, state)

@@ -259,7 +259,7 @@ class Lanes:
         places: list[HandlerLimit | None] = []
         named = self._names.named
         with self._lock:
-            for (target, handler), run in groupby(jobs, _TARGET_AND_HANDLER):  # mostly one, as from one caller
+            for (target, handler), run in groupby(jobs, _TARGET_AND_HANDLER):  # mostly one run: one caller's jobs
                 name, wanted = lane_of(target, handler), sum(1 for _ in run)
                 lane = self._lanes.get(named.get(name, name)) or self._add_lane(jobs[len(places)])
                 has_queue = lane.waiting or lane.booked or lane.limits.rate is not None
@@ -306,7 +306,7 @@ class Lanes:
                     was_quick = now - entry.fired_at < _QUICK_MS
                     if was_quick is not lane.is_moving:
                         self._note_end(lane, was_quick=was_quick)
-                if lane is last:  # jobs of one lane mostly end together
+                if lane is last:  # jobs that end together mostly have one lane
                     count += 1
                     continue
                 if last is not None:
@@ -370,7 +370,7 @@ class Lanes:
             while len(admitted) < count and (lane := self._next_lane()) is not None:
                 while lane.waiting and lane.is_free and len(admitted) < count and self._has_share(lane):
                     entry = lane.waiting.popleft()
-                    if entry.phase is Phase.STAGED:  # not moved or cancelled while waiting
+                    if entry.phase is Phase.STAGED:  # the job was not moved or cancelled while it waited
                         self._enter(entry, lane)
                         admitted.append(entry)
                 lane.is_urgent = lane.is_urgent and bool(lane.waiting)
@@ -467,7 +467,7 @@ class Lanes:
         return None
 
     def _enter(self, entry: StagedJob, lane: HandlerLimit) -> None:
-        if entry.lane is None:  # admitted a second time if its key was busy the first time
+        if entry.lane is None:  # otherwise admitted again, because its key was busy
             self._occupy(lane)
         entry.lane = lane
 

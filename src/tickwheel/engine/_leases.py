@@ -140,17 +140,18 @@ class Leases:
         if not self._store.abilities.has_many_owners:
             if kept:
                 return kept
-            self._hold(())  # for example, the file was moved and may reappear
+            self._hold(())  # the file may have been moved, and may reappear
         try:
             return self._store.acquire(owner)
-        except StoreInUseError:  # another owner has it now; when that one ends, it is free again
+        except StoreInUseError:  # another owner has the file until its process ends
             return []
 
     def _take(self, take: Callable[[str], list[Lease]]) -> None:
         elapsed = self._clock.elapsed()
         before = elapsed / 1e3
         leases = tuple(take(self._owner))
-        is_handed_over = self._store.abilities.has_many_owners and self.is_trusted()  # no other owner can have it yet
+        # If a shard is lost while the leases are trusted, it was handed over: no other owner could take it.
+        is_handed_over = self._store.abilities.has_many_owners and self.is_trusted()
         ends = [(lease.until - lease.granted_at) / 1000 for lease in leases if lease.until is not None]
         self._trusted_until = before + min(ends) * (1 - _MARGIN) if ends else None
         if ends:
@@ -164,7 +165,7 @@ class Leases:
         rescued = {lease.shard: lease.rescued for lease in leases}
         if old != new:
             self._callbacks.set_leases(leases, {epoch for _, epoch in old - new})
-        self.held = leases  # set last: after an error, the next renewal calls it again
+        self.held = leases  # set last: after an error, the next renewal calls `set_leases` again
         self._gained.extend(lease for lease in leases if (lease.shard, lease.epoch) not in old)
         for shard, epoch in sorted(new - old):
             self._news.append(partial(self._hooks.emit, OwnershipGained(shard, epoch, rescued[shard])))
@@ -343,7 +344,7 @@ class Journal:
                 last = self._store.history(_VERSION, None, 1)
                 if not last or last[0].note != __version__:
                     self._store.add_records([self._event(_VERSION, "deployed", __version__)])
-        except Exception as error:  # noqa: BLE001 - a node starts without its record
+        except Exception as error:  # noqa: BLE001 - a node also starts without this record
             self._hooks.failed("recording a deploy", error)
         self.record_deaths()
 

@@ -160,7 +160,7 @@ class Prefetcher:
             ]
         self._place(placed, is_news=True)
         if not self._is_watching:
-            self._wake.set()  # the thread checks the clock from now on; there is nothing to read
+            self._wake.set()  # makes the thread watch the clock from now on; it has nothing to read
 
     def claims_under(self) -> int | None:
         """
@@ -261,7 +261,7 @@ class Prefetcher:
         self.adjuster.begin_scan()
         with self._lock:
             shards = dict(self._shards)
-            # Before reading, so that a scan that a commit requests meanwhile is kept.
+            # Set before the read, so that a scan that a commit requests in the meantime is not lost.
             self._look_at, self._looked_due = None, _LAST
         if has_changes:
             self._take_up(shards)
@@ -308,7 +308,7 @@ class Prefetcher:
             self._known = known
             self._staged.set_moving(asked | quick)
         if (now := self._clock.monotonic()) - self._quick_at > _QUICK_S:
-            # Lanes that have room together need not be read one by one.
+            # The still lanes of these targets (see `_lanes`) have room together, so they need not be read one by one.
             flowing = tuple(f"{target}:" for target in self._flowing.intersection(self._shares.targets()))
             kept = [lane for lane in self._quick if lane.startswith(flowing)]
             self._quick = frozenset((*kept, *(lane for lane in quick if not lane.startswith(flowing))))
@@ -354,7 +354,7 @@ class Prefetcher:
                 if clock_step != self._clock_step:
                     shard.checked = (0, 0)
             self._claims.forget()
-            self._staged.drop_all()  # staged by the old time
+            self._staged.drop_all()  # they were staged by the old time
         self._clock_step = clock_step
         self.adjuster.stepped()
         self._waits.tell(EVERY_LANE, WaitReason.CLOCK_SET, "all instants are read again")
@@ -434,7 +434,7 @@ class Prefetcher:
                     shard.set_back(position_of(job), name)
                     continue
                 name = self._staged.crowd_of(job.target, job.handler)
-                if name is None:  # the table is full, or was
+                if name is None:  # the table of staged jobs is full, or was full
                     shard.set_back(position_of(job), None)
                     self._is_full = True
                 elif self._shares.has(name) or self._part(name):
@@ -461,7 +461,7 @@ class Prefetcher:
             for shard in shards.values():
                 # From here on, commits stage their own jobs. A job that is also read is staged only once.
                 shard.reached, shard.cursor = shard.cursor, max(shard.cursor, _end(until))
-        # The mark is taken before the first scan; otherwise a change in between would be missed.
+        # The first scan must come after the mark of the notes: otherwise a change in between would be missed.
         with_changes = has_changes or any(shard.mark is None for shard in shards.values())
         soonest: list[int] = []
         more = list(shards)
@@ -539,8 +539,8 @@ class Prefetcher:
         with self._lock:
             for number in numbers:
                 shard = shards[number]
-                assert shard.reached is not None  # a look is under way
-                # Changes after this position are left out. A lane that is read separately may have come further.
+                assert shard.reached is not None  # a scan is under way
+                # Changes after this position are left out. A lane that is read separately may have been read further.
                 after = shard.reached if limit else max((to, shard.reached, *shard.lanes.values()))
                 cursors.append(Cursor(number, shard.epoch, after, shard.mark))
             reached = [shards[number].reached for number in numbers]
@@ -556,7 +556,7 @@ class Prefetcher:
                 changed.append((shards[cursor.shard], right))
             self._place(changed, is_news=False)
         except BaseException:
-            if with_changes:  # a store may not report them again
+            if with_changes:  # the store may not report these changes again
                 with self._lock:
                     for number in numbers:
                         shards[number].rescan()

@@ -51,7 +51,7 @@ __all__ = ["LaneCounts", "MinuteKeeper", "Pruner", "Recorder"]
 _OUTCOMES: Final = {ending: ending.value for ending in Ending} | {Ending.RETRIED: "failed"}
 """The user-visible outcome of each ending."""
 
-_SUCCEEDED: Final = Ending.SUCCEEDED  # an enum is slow to look into
+_SUCCEEDED: Final = Ending.SUCCEEDED  # constants, as an enum look-up is slow
 _FAILURES: Final = (Ending.RETRIED, Ending.DIED, Ending.EXPIRED, Ending.STOPPED)
 _KEPT: Final = {
     "none": (),
@@ -118,7 +118,7 @@ _NAMES_MAX: Final = 1_000
 """Maximum number of targets and handlers with their own counts: one receiver may have any number of addresses."""
 _UNKEPT_MAX: Final = 240
 """Maximum number of rows kept in memory while the store does not answer. These rows cover more than three hours."""
-_RETRIED, _DIED = Ending.RETRIED, Ending.DIED  # an enum is slow to look into
+_RETRIED, _DIED = Ending.RETRIED, Ending.DIED  # constants, as an enum look-up is slow
 _FIRED, _FAILED, _DEAD, _WAIT, _TOOK, _LATE_MAX, _FIRST = range(7)
 
 
@@ -221,7 +221,7 @@ class MinuteKeeper:
 
     def _wait(self) -> None:
         delay_ms = MINUTE_MS - self._now_ms() % MINUTE_MS
-        with suppress(ClosedError):  # a stop
+        with suppress(ClosedError):  # the scheduler stops
             self._pacer.call_later(delay_ms / 1000, self._begin)
 
     def stop(self, timeout_s: float | None) -> None:
@@ -246,7 +246,7 @@ class MinuteKeeper:
     def _try_to_keep(self) -> None:
         try:
             self.keep()
-        except Exception as error:  # noqa: BLE001 - figures may be lost, and nothing else
+        except Exception as error:  # noqa: BLE001 - only figures may be lost
             self._hooks.failed("keeping the figures of a minute", error)
 
     def keep(self) -> None:
@@ -310,7 +310,7 @@ class Pruner:
         self._seen = 0
 
     def start(self) -> None:
-        with suppress(ClosedError):  # a stop
+        with suppress(ClosedError):  # the scheduler stops
             self._pacer.call_later(_EVERY_S, self._begin)
 
     def stop(self, timeout_s: float | None) -> None:
@@ -322,7 +322,7 @@ class Pruner:
         if self._stopped.is_set():
             return
         self._turns += 1
-        has_news = self._recorder.count != self._seen or self._store.abilities.has_many_owners  # others record, too
+        has_news = self._recorder.count != self._seen or self._store.abilities.has_many_owners  # other nodes record
         if self._is_responsible() and (has_news or self._turns % _HOUR == 1):
             self._seen = self._recorder.count
             thread = self._runtime.thread(target=self._run, name="tickwheel-pruner", daemon=True)

@@ -67,7 +67,7 @@ class Spans:
             self._is_timed = True
             try:
                 self._pacer.call_later(_PAUSE_S, self.flush)
-            except ClosedError:  # a stop is in a hurry
+            except ClosedError:  # the scheduler stops, so there is no time for a pause
                 self.flush()
 
     def flush(self) -> None:
@@ -78,7 +78,7 @@ class Spans:
         while self._ended:
             try:
                 span, outcome, error, at_ns = self._ended.popleft()
-            except IndexError:  # another thread exports them, too
+            except IndexError:  # another thread has taken the last one
                 return
             try:
                 span.end(outcome, error, at_ns)
@@ -98,7 +98,7 @@ def drawn(count: int, share: float, random: Callable[[], float]) -> Iterator[int
     elif share > 0:
         per_miss = math.log1p(-share)
         place = math.log(1 - random()) / per_miss
-        while place < count:  # in floats, since a tiny share can pass by more than there are integers
+        while place < count:  # a tiny share can make the float infinite, which has no int
             yield int(place)
             place = int(place) + 1 + math.log(1 - random()) / per_miss
 

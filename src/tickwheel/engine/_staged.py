@@ -288,7 +288,7 @@ class StagedJobs:
                 if known is not None:
                     del waiting[key]
                     self._drop(known)
-                if job.handler is not handler or job.target is not target or not lane:  # mostly as before
+                if job.handler is not handler or job.target is not target or not lane:  # mostly the same lane as before
                     target, handler = job.target, job.handler
                     lane = lane_of(target, handler)
                     crowd = named.get(lane, lane)

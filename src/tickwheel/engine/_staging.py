@@ -184,7 +184,7 @@ class PauseFilter:
             self.refresh_pauses()
 
     def refresh_pauses(self) -> None:
-        with self._lock:  # so that the latest read counts
+        with self._lock:  # so that an earlier read cannot replace a later one
             is_first, before = self._paused is None, self._paused or frozenset()
             self._paused = paused = frozenset(pause.scope for pause in self._store.scopes())
         if paused - before:
@@ -194,7 +194,7 @@ class PauseFilter:
         if before - paused:
             self._callbacks.on_external_writes()
             self._is_aside_unknown = True
-        if self._is_aside_unknown and not is_first:  # programs register handlers just after the start, too
+        if self._is_aside_unknown and not is_first:  # just after the start, handlers may be missing
             self._warn_of_aside()
             self._is_aside_unknown = False
 
@@ -295,7 +295,7 @@ class Loader:
         if len(open_to) < len(skills):
             self._wait_for_more(_FULL_S)
         started, shards = self._monotonic(), deque(epochs)
-        shards.rotate(-next(self._turns))  # so that all shards get jobs, though one look may not reach all of them
+        shards.rotate(-next(self._turns))  # begin with another shard: one search may not reach all
         for shard in shards:
             room, epoch = min(_PAGE, self._staged.free), epochs[shard]
             if room <= 0:

@@ -64,14 +64,14 @@ class Timeouts:
         return True
 
     def stop(self, entry: StagedJob) -> None:
-        if entry.expire is not None:  # otherwise it begins, and checks `is_stopped` itself, or has ended
+        if entry.expire is not None:  # otherwise it has ended, or begins and checks `is_stopped` itself
             entry.late_at = self._now()
             self._look_before(entry.late_at)
 
     def _look_before(self, late_at: float) -> None:
-        with self._lock, suppress(ClosedError):  # the scheduler stops, and has a timeout of its own
+        with self._lock, suppress(ClosedError):  # the stop has its own timeout
             if late_at < self._look_at:
-                self._look_at = late_at  # before the timer is set, which may fire at once
+                self._look_at = late_at  # set before the timer, which may fire at once
                 old, self._timer = self._timer, self._timers.call_at(late_at, self._look)
                 if old is not None:
                     old.cancel()

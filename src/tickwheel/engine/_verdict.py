@@ -91,7 +91,7 @@ _NOT_RUN: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
 _NOBODY_RUNS_IT: Final = "which nobody runs: register the `async def` itself, or what awaits or iterates it"
 SNOOZE_MIN_MS: Final = 1_000
 """Minimum snooze in ms, which prevents a handler from running all the time."""
-_SUCCEEDED: Final = Ending.SUCCEEDED  # an enum is slow to look into
+_SUCCEEDED: Final = Ending.SUCCEEDED  # a constant, as an enum look-up is slow
 
 
 @make_fast
@@ -273,7 +273,7 @@ def _done(
         due_at, after = before.after_run(
             job.key, job.due_at, ran.begun, ran.ended, has_run=has_run, has_failed=has_failed
         )
-    except Exception as unknown:  # noqa: BLE001  whether the series is over is not known, so it may not end in silence
+    except Exception as unknown:  # noqa: BLE001  perhaps more runs are left, so the series must not end silently
         if is_readable(job.recurrence):
             return _dead(job, epoch, error_text(unknown))
         text = with_end(job.recurrence, job.due_at, ran.begun, ran.ended, has_run=has_run)

@@ -104,7 +104,7 @@ class Withdrawals:
                         started.append(job)
                     continue
                 found = self._staged.withdraw(job, is_current=False)
-                if found is None:  # another owner's, or the answer to its count is awaited: the caller asks again
+                if found is None:  # another owner has it, or its claim has no answer yet: the caller asks again
                     continue
                 entry, standing, is_mine = found
                 if standing is AttemptState.STARTED:

@@ -92,7 +92,7 @@ class WorkQueue:
         """The idle lanes found by the last call of `lend`."""
         self.places: int = size
         """Number of places, including loans."""
-        self._running: dict[StagedJob, _HandlerQueue] = {}  # in the order in which they began
+        self._running: dict[StagedJob, _HandlerQueue] = {}  # in the order of their starts
         self._leaked: set[StagedJob] = set()
         self._suspects = 0
         """Number of running attempts of handlers that have leaked, including the leaked attempts."""
@@ -114,7 +114,7 @@ class WorkQueue:
             running = self._running
             if ended is not None:
                 line = running.get(ended)
-                if line is not None and line.waiting and self._is_only(line):  # the place stays with its lane
+                if line is not None and line.waiting and self._is_only(line):  # the lane keeps the place
                     del running[ended]
                     entry = line.waiting.popleft()
                     running[entry] = line
@@ -418,7 +418,7 @@ class Workers:
 
     def _rest(self, entry: StagedJob) -> None:
         with self._lock:
-            self.count -= 1  # so that a thread can be started for a job that comes now
+            self.count -= 1  # so that another thread can be started for a new job
         try:
             self._write_last(entry)
         finally:

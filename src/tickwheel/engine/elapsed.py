@@ -96,7 +96,7 @@ class RelativeJobs:
             runs = self._of(clock_step)
             if len(jobs) == 1:
                 runs.add(first, first, jobs[0].due_at)
-            elif [job.generation for job in jobs] == list(range(first, last + 1)):  # as a commit gives them out
+            elif [job.generation for job in jobs] == list(range(first, last + 1)):  # as one commit assigns them
                 runs.add(first, last, max([job.due_at for job in jobs]))
             else:
                 for job in jobs:
@@ -132,7 +132,7 @@ class RelativeJobs:
                 return None  # the due time follows the wall clock
             for clock_step in range(
                 len(self._floors) - 1, 0, -1
-            ):  # nothing was noted: use the clock step in which its generation was given out
+            ):  # no note of the job: use the clock step in which its generation was assigned
                 if job.generation > self._floors[clock_step]:
                     return clock_step
             return 0

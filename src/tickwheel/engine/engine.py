@@ -260,7 +260,7 @@ class Engine:
             jobs = [job for job in jobs if job.pause is None]
         if cancelled:
             self.staged.drop(cancelled)
-        if jobs:  # of one commit, and so in one partition
+        if jobs:  # one commit has all jobs in one partition
             shard = self._resources.store.shard_of(jobs[0].key)
             self._prefetchers[shard % len(self._prefetchers)].on_committed(jobs)
 
@@ -316,7 +316,7 @@ class Engine:
             self._dispatcher.fire(self.pause_filter.unpaused(entries))
         else:  # try again when the lease is renewed or lost
             self._resources.hooks.waits.tell(EVERY_LANE, WaitReason.LEASE_NOT_TRUSTED, "nothing starts")
-            with suppress(ClosedError):  # a stop gives them back
+            with suppress(ClosedError):  # the stop releases them
                 self._resources.pacer.call_later(_DOUBT_S, self.dispatch, entries)
 
     def lease_is_valid(self, epoch: int) -> bool:
@@ -352,7 +352,7 @@ class Engine:
 
         All of this runs in other threads, because the caller's thread must make the next renewal in time.
         """
-        with suppress(ClosedError):  # a stop gives everything back
+        with suppress(ClosedError):  # the stop releases all jobs
             self._resources.pacer.call_later(0, self._go_on)
         self.heartbeat.ask()
 

@@ -86,7 +86,7 @@ _WORDS: Final = {ending: ending.value for ending in Ending}
 _COUNTED_AS: Final = _WORDS | {Ending.DIED: "dead_total"}
 _NAMED: Final = frozenset({"handler", "pull"})
 """Targets whose handlers are counted by name. Handlers of other targets are addresses, maybe too many to count."""
-_SUCCEEDED, _RETRIED, _DIED = Ending.SUCCEEDED, Ending.RETRIED, Ending.DIED  # an enum is slow to look into
+_SUCCEEDED, _RETRIED, _DIED = Ending.SUCCEEDED, Ending.RETRIED, Ending.DIED  # an enum look-up is slow
 _NAMES_MAX: Final = 200
 _OTHERS: Final = "(others)"
 """The name under which all handlers beyond `_NAMES_MAX` are counted."""
@@ -169,7 +169,7 @@ class Figures:
             except Exception:  # noqa: BLE001  an error of a tracer must not stop the figures
                 _log.exception("the tracer raised when it was asked for a trace")
                 continue
-            if int(trace[-2:], 16) & 1:  # the tracing provider has kept the trace
+            if int(trace[-2:], 16) & 1:  # the tracing provider has sampled the trace
                 found.append({"lateness_ms": late_ms, "fired_at": fired_at, "trace": trace})
         return found
 
@@ -198,7 +198,7 @@ def _grouped(
             ending = None if entry in refused else _ending_of(entry)
             groups.setdefault((job.target, job.handler, ending), []).append(entry)
             continue
-        if job.handler != handler or job.target != target:  # jobs of one handler mostly end together
+        if job.handler != handler or job.target != target:  # jobs that end together mostly have one handler
             target, handler = job.target, job.handler
             plain = groups.setdefault((target, handler, _SUCCEEDED), [])
         plain.append(entry)

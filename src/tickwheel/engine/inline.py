@@ -63,7 +63,7 @@ class InlineEngine(Engine):
         loop: asyncio.AbstractEventLoop | None,
     ) -> None:
         for wheel in (resources.timers, resources.pacer):
-            wheel.close()  # a part that would wait acts at once
+            wheel.close()  # without timers, all parts act at once
         self.loop = loop
         self._clock, self._store = clock, resources.store
         runtime = replace(resources.runtime, clock=clock)

@@ -45,7 +45,7 @@ class ThreadStarter:
             start()
         except (RuntimeError, OSError) as error:  # "can't start new thread", and "too many open files" for a loop
             self._is_refused = True
-            with suppress(ClosedError):  # a stop
+            with suppress(ClosedError):  # the scheduler stops
                 self._pacer.call_later(_RETRY_S, self._retry, again, error)
         return not self._is_refused
 

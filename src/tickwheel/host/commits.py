@@ -70,7 +70,7 @@ def elapsed_of(
         return found, False
     is_behind = False
     now, step_now = clock.reading()
-    last, jobs = -1, list[Job]()  # a batch has one number, except at the moment of a clock step
+    last, jobs = -1, list[Job]()  # mostly, all writes of a batch have one clock step
     for write, answer in zip(writes, answers, strict=True):
         if not isinstance(write, _TIMED) or (clock_step := write.clock_step) is None:
             continue
@@ -96,7 +96,7 @@ def _applied_at(write: Set | Move, job: Job, outcome: Outcome) -> int | None:
     if outcome is Outcome.CREATED and not write.job.first_set_at:
         return job.first_set_at
     if outcome is Outcome.CHANGED or write.mode is SetMode.EARLIEST or write.max_wait_ms is not None:
-        return None  # other instants are also counted
+        return None  # the due time may count from other instants
     return (write.counted_from or 0) + job.due_at - write.job.due_at
 
 

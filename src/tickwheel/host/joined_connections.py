@@ -68,7 +68,7 @@ def refuse_own_wait(url: str) -> None:
     """
     django, conf = sys.modules.get("django.db"), sys.modules.get("django.conf")
     path = url.removeprefix("sqlite:///")
-    if django is None or conf is None or not conf.settings.configured or path == url:  # imported, and in use
+    if django is None or conf is None or not conf.settings.configured or path == url:  # no Django, or no SQLite
         return
     for each in django.connections.all(initialized_only=True):
         if each.vendor == "sqlite" and has_transaction(each) and _is_same(each.settings_dict["NAME"], path):
@@ -100,7 +100,7 @@ def _of_django(connection: Any) -> object:
         raise TransactionError("commits each statement at once", "call it within transaction.atomic()")
     if connection.needs_rollback:
         raise TransactionError("has a transaction that has failed", "roll it back first")
-    if connection.connection is None:  # without autocommit: this is its first statement
+    if connection.connection is None:  # autocommit is off, and no statement has opened it yet
         connection.ensure_connection()
     driver: object = connection.connection
     return driver

@@ -96,7 +96,7 @@ class SchedulerOptions:
     staged_max: int = 50_000
     workers: int = min(32, (os.cpu_count() or 1) + 4)
     coroutines: int = 1_000
-    processes: int = ((os.cpu_count() or 1) * 4 + 2) // 3  # one handler gets three quarters: one per processor
+    processes: int = ((os.cpu_count() or 1) * 4 + 2) // 3  # one handler gets three quarters: one for each processor
     leaked_max: int = 64
     running_max: int = 10_000
     batch_max: int = 1_000
@@ -109,7 +109,7 @@ class SchedulerOptions:
         checks.check_text("owner", self.owner, 512)
         if not isinstance(self.history, HistoryOptions):
             raise InvalidJobError("history", self.history, "pass HistoryOptions()")
-        if not 0.2 <= checks.seconds("horizon_s", self.horizon_s) <= 3600:  # noqa: PLR2004  below, the arming window would not fit
+        if not 0.2 <= checks.seconds("horizon_s", self.horizon_s) <= 3600:  # noqa: PLR2004  below 0.2 s, the arming window would not fit
             raise InvalidJobError("horizon_s", self.horizon_s, "pass seconds in 0.2..3600")
         timeout_s = checks.limit_s("timeout_s", self.timeout_s)
         if timeout_s is not None and not timeout_s > 0:

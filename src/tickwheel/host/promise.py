@@ -32,7 +32,7 @@ class Promise(Generic[_T]):
 
     def set_result(self, value: _T) -> None:
         self._value = value
-        self._is_kept = True  # set before the look: a callback that is added from here on is called by its adder
+        self._is_kept = True  # set first: from here on, the thread that adds a callback calls it
         if self._callbacks:
             self._call()
 
@@ -52,7 +52,7 @@ class Promise(Generic[_T]):
         try:
             raise error
         finally:
-            del error  # the error's traceback holds this frame: a cycle
+            del error  # the error's traceback holds this frame
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         if not self._is_kept:

@@ -58,7 +58,7 @@ class Pulls:
         seconds = check_seconds("seconds", seconds, LEASE_MIN_S, LEASE_MAX_S)
         try:
             done.set_result(self._target.extend(fire_id, seconds, progress))
-        except Exception as error:  # noqa: BLE001  the answer carries the error, as elsewhere
+        except Exception as error:  # noqa: BLE001  the future gets the error, as elsewhere
             done.set_exception(error)
         return done
 

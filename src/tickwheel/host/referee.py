@@ -84,7 +84,7 @@ class WithdrawalArbiter:
         by_part: list[tuple[UndecidedBatch, list[AttemptStatus | None]]] = []
         for part in parts:
             own, statuses = statuses[: len(part.indexes)], statuses[len(part.indexes) :]
-            if None in own:  # the batch's other withdrawals wait, too, and are requested again
+            if None in own:  # the other withdrawals of the batch also wait, and are requested again
                 if knowing is not None:
                     knowing.resolved([each for each in own if each is not None], None)
                 self._requests.add(part)

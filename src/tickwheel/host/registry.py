@@ -56,7 +56,7 @@ class Registry:
             **targets,
         }
         self._choosy = {name: each for name, each in self._targets.items() if isinstance(each, Choosy)}
-        # Once: isinstance with a protocol costs as much as the rest of a set.
+        # Computed once: isinstance with a protocol costs as much as the rest of setting a job.
         self._checking = {name: each for name, each in self._targets.items() if isinstance(each, Checking)}
         self._limiting = {name: each for name, each in self._targets.items() if isinstance(each, Limiting)}
         self._calls: dict[tuple[str, str], Call] = {}
@@ -177,7 +177,7 @@ class Registry:
         self.lanes.update(self.handlers)
         self._skills = ()
         self._calls.clear()  # middleware may have changed
-        self._checked.clear()  # and so may tasks
+        self._checked.clear()  # tasks may have changed
         if self._listener is not None:
             self._listener()
 

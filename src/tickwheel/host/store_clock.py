@@ -200,7 +200,7 @@ class StoreClock:
         least += (after - at) * (1 - _SLEW)
         if believed is None or not store_ms <= least <= store_ms + 1 + (after - before) / (1 - _SLEW):
             least = store_ms
-        self._least = least, after  # immediately, for readers in other threads
+        self._least = least, after  # one assignment, for readers in other threads
         most, at = self._most
         carried, read = most + (after - at) / (1 - _SLEW), store_ms + 1 + (after - before) / (1 - _SLEW)
         self._most = (min(carried, read) if believed is not None and carried >= store_ms else read), after

@@ -146,7 +146,7 @@ class WithdrawalRequests:
             counted = self._store.attempts(list(open_.values()))
             for index, job in open_.items():
                 if job.generation not in counted:
-                    waiting.statuses[index] = None  # nothing to ask about: the write is retried unchanged
+                    waiting.statuses[index] = None  # the store has no such attempt: the write is retried unchanged
                 elif counted[job.generation]:
                     waiting.statuses[index] = _status(job, AttemptState.STARTED)
             if now >= waiting.remind_at:

@@ -321,7 +321,7 @@ class Writer:
                     if not (any(self._callers_queues) or self._closing.is_set() or sys.is_finalizing()):
                         was_written = True
                         self._context.run(self._write, entries, is_patient=False)
-            except BaseException:  # raised from another thread: the commit may have taken effect unannounced
+            except BaseException:  # for example, Ctrl-C: perhaps a commit was not announced
                 if was_written and self._on_unknown is not None:
                     _called(self._on_unknown)
                 raise
@@ -360,7 +360,7 @@ class Writer:
         self._check_open()
 
     def _check_open(self) -> None:
-        if self._closing.is_set() or sys.is_finalizing():  # at exit its thread is frozen and answers no more
+        if self._closing.is_set() or sys.is_finalizing():  # at exit, the writer's threads are frozen and cannot answer
             raise ClosedError("scheduler")
 
     def _check_process(self) -> None:
@@ -470,7 +470,7 @@ class Writer:
             and not _called(self._on_commit, writes, answers, reservation)
             and self._on_unknown is not None
         ):
-            _called(self._on_unknown)  # its job may be unknown
+            _called(self._on_unknown)  # the engine may not know these jobs
 
     def _commit(self, writes: Sequence[Write]) -> list[Answer]:
         try:

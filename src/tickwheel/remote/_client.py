@@ -57,7 +57,7 @@ class RemoteClient:
         return time.time_ns() // 1_000_000
 
     def set(self, request: SetRequest, *, waits: bool = False) -> Future[Answer]:
-        del waits  # the loop of the transport writes in any case
+        del waits  # the transport's loop sends the writes in any case
         body = _wire.to_json(*self._asked(request))
         headers = _condition(checks.check_generation(request.if_generation))
         return self._transport.submit(self._write("PUT", _wire.address(request.key), body, headers))

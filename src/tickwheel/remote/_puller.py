@@ -155,7 +155,7 @@ class Puller:
         while self._running and (deadline is None or time.monotonic() < deadline):
             time.sleep(0.005)
         self._end_beats()
-        self._join([self._beats], deadline)  # it may be sending a timeout
+        self._join([self._beats], deadline)  # the thread may be reporting a timeout
         left = [Firing(each.lease.job, each.lease.attempt, 0.0) for each in list(self._running.values())]
         self._handlers.end_processes()
         self._loop.close()
@@ -172,7 +172,7 @@ class Puller:
         self._hurry.set()
 
     def _pull(self, name: str, call: Call, width: int, pace: _Pace) -> None:
-        assert call.timeout_s is not DEFAULT  # handlers have their own
+        assert call.timeout_s is not DEFAULT  # each handler has a timeout
         timeout_s = math.inf if call.timeout_s is None else call.timeout_s
         places = Semaphore(width)
         while not self._stopped.is_set():
@@ -197,7 +197,7 @@ class Puller:
                 self._pool.submit(run)
             except RuntimeError as error:
                 _log.warning("a worker could not be started, and is tried again: %s", error)
-                run = int  # the work is queued already
+                run = int  # the call is in the queue: only start a thread for it
                 self._ended.wait(_PAUSE_S)
             else:
                 return
@@ -228,7 +228,7 @@ class Puller:
                 attempt.late_at = math.inf
                 is_in_time = attempt.counts
             if is_in_time:
-                if attempt.progress is not None:  # the last note is sent with the end
+                if attempt.progress is not None:  # the last note is sent with the outcome
                     with suppress(StoreError):  # a lost note is harmless
                         self._pulls.extend(lease.fire_id, _LEASE_S, attempt.progress).result()
                 self._settle(lease, answer)
@@ -333,7 +333,7 @@ class Puller:
                 return self._pulls.nack(fire_id, None, text, is_dead=False)
             if is_beat and not attempt.is_stopped:
                 return self._pulls.extend(fire_id, _LEASE_S, attempt.progress)
-        except Exception as error:  # noqa: BLE001  the answer carries the error, as elsewhere
+        except Exception as error:  # noqa: BLE001  the future gets the error, as elsewhere
             failed: Future[Any] = Future()
             failed.set_exception(error)
             return failed
