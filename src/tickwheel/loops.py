@@ -97,7 +97,7 @@ class _Pool(ThreadPoolExecutor):
                 return
             try:
                 future.set_result(fn(*args, **kwargs))
-            except BaseException as error:  # noqa: BLE001 - it is the caller's
+            except BaseException as error:  # noqa: BLE001 - the caller gets it
                 future.set_exception(error)
 
         with self._guard:

@@ -84,7 +84,7 @@ _Choice = TypeVar("_Choice", bound=str)
 
 def check_key(key: str, name: str = "key") -> str:
     if type(key) is str and 0 < len(key) <= KEY_BYTES_MAX and key.isascii() and "\0" not in key:
-        return key  # nearly all
+        return key  # nearly all keys
     if not isinstance(key, str):
         raise InvalidJobError(name, key, f"pass a string, not {type(key).__name__}")
     if not key:
@@ -169,7 +169,7 @@ def delay_ms(delay: Duration, name: str = "delay") -> int:
     """
     Convert *delay* to milliseconds, rounded up; a negative delay counts as 0, and more than 100 years is refused.
     """
-    if type(delay) is float and 0.0 <= delay * 1000 <= FAR_MS:  # nearly all
+    if type(delay) is float and 0.0 <= delay * 1000 <= FAR_MS:  # nearly all delays
         return math.ceil(delay * 1000)
     value = seconds(name, delay)
     if value * 1000 > FAR_MS:

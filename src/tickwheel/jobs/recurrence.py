@@ -510,7 +510,7 @@ class Recurrence:
             _check_numbers(facts)
             state = {name: facts.pop(name) for name in _STATE if name in facts}
             if not FIELDS.issuperset(facts):
-                raise ValueError  # noqa: TRY301  as for whatever else cannot be read
+                raise ValueError  # noqa: TRY301  as for any other unreadable text
             if "ended" in state:
                 state["ended"] = Ended(*state["ended"])
                 _check_numbers(state["ended"]._asdict())
@@ -620,7 +620,7 @@ def _meaning(rule: Rule) -> Hashable:
         return rule.every_ms
     try:
         return rule.meaning
-    except (MissingExtraError, RecurrenceError, ValueError):  # this node cannot read the rule, so compare the texts
+    except (MissingExtraError, RecurrenceError, ValueError):  # this node cannot read the rules, so compare the texts
         return rule
 
 

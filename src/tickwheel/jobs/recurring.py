@@ -181,7 +181,7 @@ def runs_found(job: Job, count: int, passes: Iterable[object] | None = None) -> 
     found: list[int] = []
     with suppress(InvalidRecurrenceError):
         for run in runs_of(job, count, passes):
-            found.append(run)  # noqa: PERF402  those before the error count
+            found.append(run)  # noqa: PERF402  runs before an error are returned
     return found
 
 

@@ -425,7 +425,7 @@ def _rest_of(request: SetRequest, retry_of: RetryOf, actor: Actor | None) -> _Re
 def _first_run(request: SetRequest, key: str, now: int, latest: int | None) -> tuple[int | None, str]:
     has_start = request.delay is not None or request.at is not None
     start = due_at(request.delay, request.at, now, least=0, latest=latest) if has_start else None
-    if request.at is not None and interval_of(request.every, request.cron) is None:  # a phase need not be a date
+    if request.at is not None and interval_of(request.every, request.cron) is None:  # an interval's at= is a phase
         checks.check_date(request.at)
     return first_run(request, key, start, now, latest)
 

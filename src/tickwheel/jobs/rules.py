@@ -221,7 +221,7 @@ def is_undecided(write: Write, answer: Answer) -> bool:
     over = write.over
     if over is None or over.standing is not AttemptState.STARTED:
         return True
-    # The status may be of an earlier attempt. Then nothing is known of the counted attempt.
+    # If the status is of an earlier attempt, nothing is known of the counted attempt.
     return (over.generation, over.due_at, over.attempt) != (job.generation, job.due_at, job.attempt)
 
 
@@ -233,7 +233,7 @@ def is_counted(attempt: Job, job: Job | None) -> bool:
 
 
 def holds(attempt: int, age_ms: int) -> bool:
-    # An age is negative if the clock was set back.
+    # The age is negative if the clock was set back.
     return abs(age_ms) <= (REQUESTS_KEPT_MS if attempt < 0 else _WITHDRAWAL_HOLDS_MS)
 
 
@@ -271,7 +271,7 @@ def _set_or_change(write: Set, job: Job | None, now: int, next_generation: NextG
 def _is_kept(write: Set, job: Job) -> bool:
     if job.recurrence is None or write.job.recurrence is None or write.mode is SetMode.RESTART:
         return False
-    if not is_series(job) or not is_series(write.job):  # other programs' texts: the owed runs are unknown
+    if not is_series(job) or not is_series(write.job):  # another program's text: the owed runs are unknown
         return False
     wanted = Definition.of(write.job).series
     return job.state is not State.DEAD or Definition.of(job).series.has_same_runs(wanted, has_phase=write.has_phase)
@@ -367,7 +367,7 @@ def _change(write: Set, job: Job | None, now: int, next_generation: NextGenerati
     if known is not None and known.due_at != write.if_due_at:
         return Answer(Outcome.WRONG_GENERATION, job), job
     if known is not None:
-        attempt = min(known.attempt, write.job.retry.attempts - 1)  # at least one is left
+        attempt = min(known.attempt, write.job.retry.attempts - 1)  # at least one attempt is left
         write = replace(write, job=replace(write.job, attempt=attempt, error=known.error, raised_in=known.raised_in))
     answer, after = _set(write, job, now, next_generation)
     if known is not None and after is not None and after is not job:
@@ -434,7 +434,7 @@ def _resume(write: Resume, job: Job | None) -> Decision:
 
 
 def _known(job: Job | None, over: AttemptStatus | None) -> Job | None:
-    # None means that the attempt is counted, and *over* is not the status of this attempt
+    # Returns None if an attempt of the job is counted, and *over* is not the status of this attempt.
     if job is None or job.state is not State.RUNNING:
         return job
     if over is None:
@@ -507,7 +507,7 @@ def _settle(write: Settle, job: Job | None, now: int, next_generation: NextGener
             after = replace(after, recurrence=write.recurrence)
     elif write.how is Settled.AGAIN:
         due_at = job.due_at if write.due_at is None else write.due_at
-        was_made = not write.attempt and due_at != job.due_at  # nothing else shows a snooze of its first attempt
+        was_made = not write.attempt and due_at != job.due_at  # else no field shows that attempt 1 was snoozed
         after = replace(
             with_message_id(job) if was_made else job,
             state=State.PENDING,
@@ -550,7 +550,7 @@ def _redate(write: Redate, job: Job | None) -> Decision:
         return Answer(Outcome.WRONG_GENERATION, job), job
     if job.state is State.RUNNING:
         return TOO_LATE, job
-    if job.pause is not None:  # it is redated when it is resumed
+    if job.pause is not None:  # a resume computes its due time
         return Answer(Outcome.PAUSED, job), job
     after = replace(
         with_message_id(job),

@@ -81,7 +81,7 @@ def workload_of(operations: Sequence[TraceOperation], pending: int, steps: int) 
 
 
 def _moments(first_us: int, last_us: int, copies: int) -> list[int]:
-    # No copy begins at the very end, where no operations are left.
+    # No copy begins at the very end, because no operations are left there.
     return [first_us + (last_us - first_us) * number // (copies + 1) for number in range(copies)]
 
 

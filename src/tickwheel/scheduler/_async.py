@@ -73,7 +73,7 @@ class AsyncScheduler(Common):
         self._core.handlers.prepare()
         try:
             await asyncio.to_thread(self._core.start, loop, role)
-        except asyncio.CancelledError:  # the thread continues: stop what it starts
+        except asyncio.CancelledError:  # the thread continues: stop the scheduler that it starts
             if self._loop is None:
                 await asyncio.shield(self.stop())
             raise
@@ -92,7 +92,7 @@ class AsyncScheduler(Common):
     async def __aenter__(self) -> Self:
         try:
             return await self.start()
-        except BaseException:  # then __aexit__ is not called
+        except BaseException:  # after an error, __aexit__ is not called
             await self.stop()
             raise
 
@@ -420,7 +420,7 @@ class AsyncScheduler(Common):
         found = self._core.pulls.lease(queue, limit, wait, seconds)
         try:
             return await asyncio.wrap_future(found)
-        except asyncio.CancelledError:  # it may just have been served
+        except asyncio.CancelledError:  # the lease may just have got firings
             self._core.pulls.abandon(found)
             raise
 

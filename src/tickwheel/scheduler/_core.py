@@ -201,7 +201,8 @@ class Core:
         return runtime.timers(clock=runtime.clock, driver=LateDriver(pacer.call_every)), pacer
 
     def _name(self) -> str:
-        # the same for all attempts to start, because an unanswered one may have succeeded; a fork gets another name
+        # All attempts to start use the same name, because an attempt without an answer may have succeeded. After a
+        # fork, the child gets another name.
         pid = os.getpid()
         if self._life[0] != pid:
             self._life = (pid, one_life(owner_name(self._options), self.runtime.token))
@@ -211,7 +212,8 @@ class Core:
         return self._engine is not None and self._engine.is_inside()
 
     def stop(self, timeout: float | None, *, is_inside: bool) -> list[Firing]:
-        # the parent of a fork keeps its threads and leases; an ending interpreter cannot wait for threads
+        # In the child of a fork, the parent keeps its threads and leases. An ending interpreter cannot wait for
+        # threads.
         if sys.is_finalizing() or self.client.opening.is_inherited:
             return []
         self._standby.end()
@@ -311,7 +313,7 @@ class Core:
             engine.sizes() if engine is not None else dict.fromkeys(("staged", "in_memory", "waiting", "in_flight"), 0)
         )
         counts = dict(self._figures.counts)
-        counts["fired"] += sizes["in_flight"]  # ended firings are counted already
+        counts["fired"] += sizes["in_flight"]  # *counts* already has the ended firings
         is_tail = store.abilities.is_tail
         return {
             **counts,
@@ -383,7 +385,7 @@ class Core:
 
 
 def _warn_of_dead(answers: Sequence[Answer]) -> None:
-    dead = Outcome.DEAD  # an enum is slow to look into
+    dead = Outcome.DEAD  # a local, because an enum look-up is slow
     for answer in answers:
         if answer.outcome is dead and answer.job is not None:
             _log.warning("%r is a dead letter: replay it, or set it with mode='restart'", answer.job.key)

@@ -84,7 +84,7 @@ class Scheduler(Fleet):
     def __enter__(self) -> Self:
         try:
             return self.start()
-        except BaseException:  # then __exit__ is not called
+        except BaseException:  # after an error, __exit__ is not called
             self.stop()
             raise
 

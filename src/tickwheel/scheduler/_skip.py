@@ -26,7 +26,7 @@ def skipped(client: Jobs, key: str, if_generation: int | None) -> Answer:
 
 
 def _write(job: Job, now: int) -> Verb:
-    # skips all missed runs, too, and ends the series if no run is left
+    # Also skips all missed runs. Ends the series if no run is left.
     if job.recurrence is None:
         raise InvalidJobError("key", job.key, "its job fires once: cancel it, or move it")
     due_at = Recurrence.from_text(job.recurrence).next(job.key, max(job.due_at, now))

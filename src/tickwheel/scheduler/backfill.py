@@ -63,7 +63,7 @@ def backfilled(client: Jobs, key: str, asked: BackfillRange) -> Backfill:
     if job is None or job.recurrence is None:
         raise InvalidJobError("key", key, "a backfill is of a recurring job: name one that is there")
     series = Recurrence.from_text(job.recurrence)
-    ends = job.due_at - series.shift_ms(job.key)  # in any state: the instant that is due then belongs to the job itself
+    ends = job.due_at - series.shift_ms(job.key)  # whatever the job's state, it fires this instant itself
     since, until = (checks.at_ms(getattr(asked, name), ends, name) for name in ("since", "until"))
     if not since < until <= ends:
         remedy = f"name a range of the past, from since= on to until=, at most {_text(ends)}, when its next run is due"

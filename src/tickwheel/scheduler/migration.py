@@ -211,7 +211,7 @@ class Migration:
                 leases = []
             if {lease.shard for lease in leases} >= shards:
                 break
-            # Release shards at once if other nodes still want them. These nodes need shards while this process waits.
+            # If other nodes still want shards, release them at once: these nodes need them while this process waits.
             self._source.release(self._owner)
             if time.monotonic() >= give_up:
                 what = f"{self._source.url}: {len(shards) - len(leases)} of {len(shards)} shards have an owner"
@@ -302,7 +302,7 @@ class Migration:
         done = (Outcome.CREATED, Outcome.SETTLED)
         parked = [answer.job for answer in answers if answer.job and answer.outcome in done]
         resumed = {answer.job.key for answer in answers if answer.job and answer.outcome is Outcome.KEPT}
-        return [unpaused(job) if job.key in resumed else job for job in parked]  # a caller has resumed it
+        return [unpaused(job) if job.key in resumed else job for job in parked]  # a caller has resumed these jobs
 
     def _stage(self, parked: list[Job]) -> list[tuple[Job, Job]]:
         copies = [self._copy(job) for job in parked]
@@ -313,9 +313,9 @@ class Migration:
             if answer.outcome is Outcome.CREATED and found:
                 staged.append((job, found))
             elif found and found.state is State.DEAD and found.error == copy.error:
-                staged.append((job, found))  # an earlier run came this far
+                staged.append((job, found))  # an earlier migration has copied the job
             elif found and found.state is State.DEAD and (self._mark_of(found) or restored(job).state is State.PENDING):
-                again.append((job, Adopt(copy, found.generation)))  # a dead letter does not block its key
+                again.append((job, Adopt(copy, found.generation)))  # replaceable: a dead letter does not block its key
             else:
                 clashing.append(job)
         for (job, _), answer in zip(again, self._target.apply([write for _, write in again]), strict=True):

@@ -157,7 +157,7 @@ class Service:
             TRACE.set(incoming_trace(call))  # each request has its own context
         reply: ASGIApp = self._route
         try:
-            if call.raw_path == FORWARDED and call.method == "POST":  # from a node, which has checked its caller
+            if call.raw_path == FORWARDED and call.method == "POST":  # from a node that has checked its caller
                 await (await self._pulls.forwarded(call))(scope, receive, send)
                 return
             if call.raw_path == FORWARDED_FIRINGS and call.method == "POST":

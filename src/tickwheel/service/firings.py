@@ -70,7 +70,7 @@ class Firings:
             records = source.recent(number)
             running = frozenset(record for record in records if not record.number)
             news += [each for each in records if each.key.startswith(prefix) and (each.number or each not in before)]
-            seen.places[name] = max([number, *(record.number for record in records)]), running  # 0 while running
+            seen.places[name] = max([number, *(record.number for record in records)]), running  # 0: still running
         for gone in seen.places.keys() - {name for name, _ in sources}:
             del seen.places[gone]
         if len(sources) > 1:

@@ -64,8 +64,8 @@ class _Count:
             self._counting.add_done_callback(self._counted)
         counting = self._counting
         if self._document is not None:
-            # After a slow count, requests get its result for as long again as the count took. Later requests wait for a
-            # new count.
+            # After a slow count, its result is reused for as long as the count took. Later requests wait for a new
+            # count.
             is_recent = self._took_s > _QUICK_S and time.monotonic() < self._stale_at + self._took_s
             if counting is None or is_recent:
                 return self._document

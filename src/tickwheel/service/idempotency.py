@@ -210,7 +210,7 @@ async def _answered(call: Request, run: Endpoint) -> Reply:
     except ProblemError as problem:
         if "retry-after" in problem.headers:  # a 429 or 503, which asks for a repeat
             raise
-        if problem.kind.name == "idempotency_key_reused":  # the key belongs to the other request
+        if problem.kind.name == "idempotency_key_reused":  # the key belongs to another request
             raise
         return problem_reply(call, problem)
     assert isinstance(reply, Reply), "no write answers with a stream"

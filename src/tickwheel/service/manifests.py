@@ -75,7 +75,7 @@ class Manifests:
 
 def _document(answer: Declared) -> ManifestDocument:
     outcome = answer.outcome.value
-    return ManifestDocument(answer.manifest, outcome, answer.revision, [_job(job) for job in answer.jobs])  # type: ignore[arg-type]  # one of three
+    return ManifestDocument(answer.manifest, outcome, answer.revision, [_job(job) for job in answer.jobs])  # type: ignore[arg-type]  # one of three outcomes
 
 
 def _job(job: DeclaredJob) -> DeclaredDocument:

@@ -97,11 +97,11 @@ The schemas of the items of a batch omit these constraints, because a batch vali
 def openapi(operations: Iterable[Operation]) -> dict[str, Any]:
     table = tuple(operations)
     types = [kind for operation in table for kind in (operation.body, operation.answer)]
-    named = [*dict.fromkeys(kind for kind in types if inspect.isclass(kind)), RuleDocument]  # no field has this type
+    named = [*dict.fromkeys(kind for kind in types if inspect.isclass(kind)), RuleDocument]  # this type is in no field
     _, schemas = schema_components(named, ref_template="#/components/schemas/{name}")
     for name, schema in schemas.items():
         if name in _BESIDES:
-            schema["allOf"] = [_BESIDES[name]]  # beside the fields, client generators would take it for another body
+            schema["allOf"] = [_BESIDES[name]]  # next to the fields, generators would make another body of it
         _make_tuples_plain(schema)
         if name.endswith(("Body", "Item")):
             for of in schema.get("properties", {}).values():

@@ -44,7 +44,7 @@ class Listener:
 
     def listen(self) -> None:
         self._is_listening = True
-        if not is_patched():  # a gevent socket works only in its own thread: let the waiting one open it
+        if not is_patched():  # a gevent socket works only in its own thread, so the waiting thread opens it
             with suppress(Exception):  # the next wait tries again
                 self._subscribe()
         self._wait.recall()
@@ -77,7 +77,7 @@ class Listener:
         if subscription is None:
             with suppress(Exception):
                 self._subscribe()
-                return True  # notifications before this connection were missed
+                return True  # report a change: earlier notifications were missed
             self._wait.wait(min(timeout_s, _RETRY_S))
             return True
         try:

@@ -221,7 +221,7 @@ class Plan:
                 away.pop(key, None)
         for key, shard in found_in.items():
             if shard != self.home_of(key) and key in away and after[key] == before[key]:
-                after[key] = before[key]  # not written again, which would move it to its key's shard
+                after[key] = before[key]  # unchanged: a write would move it to its key's shard
         differences = _differences(before, after)
         if claimed:
             indexes = self._claim(claimed, differences)

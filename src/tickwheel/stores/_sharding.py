@@ -15,7 +15,7 @@ BUCKETS: Final = 256
 
 
 def sharding(shards: int) -> Callable[[str], int]:
-    # each firing asks about ten times
+    # Called about ten times for each firing.
     def shard_of(key: str) -> int:
         return zlib.crc32(key.encode("utf-8", "surrogatepass")) % shards
 

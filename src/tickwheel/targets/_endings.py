@@ -45,7 +45,7 @@ class Endings:
             return settling[1]
         done: Future[None] = Future()
         became = self.became(fire_id)
-        if became == what:  # the first answer was lost
+        if became == what:  # repeated, because the first answer was lost
             done.set_result(None)
         else:
             done.set_exception(LeaseEndedError(fire_id, became))

@@ -110,7 +110,7 @@ class Link(Generic[_T]):
             try:
                 await asyncio.wait((sending.task,), timeout=self._timeout_s)
             except asyncio.CancelledError:
-                self._sending.pop(name, None)  # the task continues, but its end does not matter
+                self._sending.pop(name, None)  # the task continues, but its result does not matter
                 raise
             if not sending.task.done():
                 self._note_silence(firing, sending)

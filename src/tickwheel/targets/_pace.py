@@ -108,7 +108,7 @@ class Pace:
         Record a refusal that asks for a wait of *after_s*. Return the seconds for which all messages wait.
         """
         self._is_probed = False
-        if now >= self._open_at:  # the first refusal among messages sent together
+        if now >= self._open_at:  # the first refusal of messages that were sent together
             taken = sum(each > now - 1 for each in self._taken)
             before = self.rate(now) * _CUT if self._limit is not None and self._is_known else 0.0
             self._is_known = self._is_known or (self._limit is not None and not self._refusals)

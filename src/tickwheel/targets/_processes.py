@@ -149,7 +149,7 @@ class _Process:
 
     def ask(self, request: bytes) -> None:
         while self._hear(_UP_S, _not_begun())[0] != _READY:
-            pass  # drop what a thread of an earlier call still sends
+            pass  # drop messages of a thread that an earlier call has left
         try:
             with nullcontext() if len(request) <= _PIPE_BYTES else self._killed_after(_UP_S):
                 self._pipe.send_bytes(request)
@@ -158,7 +158,7 @@ class _Process:
 
     @contextmanager
     def _killed_after(self, seconds: float) -> Iterator[None]:
-        # use this rarely: its thread costs more than most calls
+        # Use this rarely: its thread costs more than most calls.
         limit = Timer(seconds, self.kill)
         limit.start()
         try:
@@ -216,7 +216,7 @@ class _Process:
             self._process.join()
 
     def _ended(self) -> HandlerFailedError:
-        self.kill()  # kills its children; its exit code is fixed before its end of the pipe closes
+        self.kill()  # kills the children; the process itself already has its exit code
         code = self._process.exitcode
         how = f"was ended by {_signal(-code)}" if code is not None and code < 0 else f"ended with exit code {code}"
         return HandlerFailedError(f"its process {how}", is_whole=False)
@@ -224,7 +224,7 @@ class _Process:
 
 @contextmanager
 def _killed_by(firing: Firing, process: _Process) -> Iterator[None]:
-    # not after the block, when the process may run another call
+    # Read here, because after the block the process may run another call.
     stopping = firing.stopping
     if stopping is None:
         yield
@@ -299,7 +299,7 @@ def _serve(pipe: Connection) -> None:
             function, packed = pipe.recv()
         except (EOFError, ConnectionError):
             return
-        except Exception as error:  # noqa: BLE001  the function is not where it should be
+        except Exception as error:  # noqa: BLE001  the function may not be where it was
             pipe.send((_FAILED, (f"its process cannot load it: {error_text(error)}", None, None, False)))
             continue
         pipe.send((_BEGUN, None))

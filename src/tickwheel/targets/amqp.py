@@ -214,7 +214,7 @@ class AmqpTarget(Linked):
             raise NotTakenError(self._destination.masked(error), is_up=False) from None
         finally:
             for each in made:
-                if each.transport is None:  # it failed, and would close itself only after the end of its loop
+                if each.transport is None:  # it has failed, and would not close before its loop ends
                     await each.close()
         try:
             return _Open(connection, await _channel(connection))

@@ -101,7 +101,7 @@ class HandlerTarget:
         limits = limits or Limits()
         _check_limits(timeout_s, limits)
         seconds = self._usual_timeout_s if timeout_s is DEFAULT else timeout_s
-        width = DEFAULT if limits.concurrency is DEFAULT else None  # a numeric concurrency is a tighter bound
+        width = DEFAULT if limits.concurrency is DEFAULT else None  # concurrency= is a tighter bound
         is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             type(function).__call__  # an object with an `async def __call__`
         )
@@ -187,7 +187,7 @@ class HandlerTarget:
             self._unsent.pop(handler, None)
         call = within(call, self._middleware)
         task = self._tasks.get(handler)
-        if task is None or call.in_process:  # that process decides, because it has the error
+        if task is None or call.in_process:  # the handler's process decides: it has the error
             return call
         return replace(call, function=judging(call.function, task.is_final, is_async=call.is_async))
 

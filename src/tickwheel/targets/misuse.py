@@ -22,7 +22,7 @@ def misuse_of(result: object) -> str | None:
         return f"the handler returned a {kind.__name__}: raise it"
     if not issubclass(kind, type):
         return None
-    named: type = result  # type: ignore[assignment]  # a class
+    named: type = result  # type: ignore[assignment]  # *result* is a class
     for sentinel, example in _SENTINELS:
         if named is sentinel:
             return f"the handler returned the class {sentinel.__name__}: return one made of it, as in {example}"

@@ -156,7 +156,7 @@ class RqTarget(BlockingTaskTarget):
         except library("rq.exceptions", "rq").DuplicateJobError:
             if not is_ours:
                 raise
-            # an earlier attempt was not confirmed
+            # an earlier attempt has enqueued the message, without a confirmation
 
     def _has(self, queue: Any, name: str, message_id: str) -> bool:
         found = queue.fetch_job(name)

@@ -92,7 +92,7 @@ class Ending:
                 self._kept = {}
         above = self._above
         if above is not None:
-            above._forget(ref(self))  # noqa: SLF001  the other end of `follow`
+            above._forget(ref(self))  # noqa: SLF001  the reverse of `follow`
             self._above = None
         return self._ways is ways
 

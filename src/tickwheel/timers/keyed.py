@@ -73,7 +73,7 @@ class Keyed(Keys, NonCopyable):
         if self._on_expire is None:
             message = f"nobody would hear that {key!r} expires: pass on_expire= to the wheel"
             raise TypeError(message)
-        former: tuple[Any] | None = None  # values are dropped outside of the lock
+        former: tuple[Any] | None = None  # values are released without the lock
         with self._lock:
             is_set = False
             while not is_set:  # once, unless a signal handler also sets the key in between
@@ -174,7 +174,7 @@ class Keyed(Keys, NonCopyable):
                     ended = listed(pending)
                 finally:  # also if a signal handler raises
                     entries = self._take_ended(pending)
-            del entries  # outside of the lock
+            del entries  # release the entries without the lock
             end_all(pending)
         except BaseException:  # a signal handler may have raised anywhere; nothing is ended twice
             end_all(pending)

@@ -61,7 +61,7 @@ class Phase:
         return clock.monotonic_ns(), 0
 
     def look(self, now: Reading) -> tuple[int, tuple[int, int]]:
-        # no firing is left out before it is due
+        # No firing before the next one is left out: see `following`.
         return 0, self.state
 
     def is_due(self, now: Reading) -> bool:

@@ -105,7 +105,7 @@ class WallPhase:
         monotonic, wall = now
         due = self.state[2]
         wait = 0 if due <= wall else max(due - wall, _LEAST_NS)
-        look = ((monotonic + _LEAST_NS) // _LOOK_NS + 1) * _LOOK_NS  # a float may round to just before the minute
+        look = ((monotonic + _LEAST_NS) // _LOOK_NS + 1) * _LOOK_NS  # later, because a float may round down
         return min(monotonic + wait, look, look if span_ns is None else monotonic + span_ns)
 
     def when(self, now: Reading) -> int:

@@ -104,7 +104,7 @@ class BaseWheel(ABC, NonCopyable):
         return self._arrivals
 
     def _expire(self, entry: Entry) -> Expired:
-        # By now the entry has left its place.
+        # The caller has taken the entry out of its place.
         del self._entries[entry.id]
         self._counts["fires"] += 1
         return entry.expired()

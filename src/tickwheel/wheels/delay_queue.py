@@ -154,7 +154,7 @@ class DelayQueue(NonCopyable, Generic[T]):
         self._changed.wait(None if until == NEVER else min(seconds(until - now), threading.TIMEOUT_MAX))
 
     def _wake_one(self) -> None:
-        # The leader waits for a later item: the thread that wakes up becomes the leader.
+        # The leader waits for a later item, so the thread that wakes up becomes the leader.
         self._leader = None
         self._changed.notify()
 

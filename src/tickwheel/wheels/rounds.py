@@ -90,7 +90,7 @@ class Rounds(OneTurn):
             tick = self.pointer + distance
             first = min(entry.tick for entry in self._ring.slot(tick % self._ring.size).values())
             if first == tick:
-                return first  # in this round, so no other entry is earlier
+                return first  # due in this round, so no other entry is earlier
             if earliest is None or first < earliest:
                 earliest = first
         return earliest

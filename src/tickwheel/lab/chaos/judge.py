@@ -81,7 +81,7 @@ def owed(writes: Iterable[Write], deliveries: Iterable[Delivery]) -> set[str]:
 
 
 class _Life:
-    # the deliveries that the writes of one key require and allow
+    # Judges the deliveries of one key by its writes, which require some deliveries and allow others.
 
     def __init__(self, writes: Sequence[Write]) -> None:
         self._writes = writes
@@ -95,7 +95,7 @@ class _Life:
         return [f"{key}/{generation}, due {self._due[generation]:.0f}"]
 
     def _owed(self) -> int | None:
-        # This generation or a later one has to arrive.
+        # Returns a generation: this one or a later one has to arrive.
         generation = None
         for write in self._writes:
             if _is_new(write):
@@ -126,13 +126,13 @@ class _Life:
     def silent(self, arrived: Iterable[Delivery], faults: Iterable[Fault], lease_ms: float) -> Iterator[str]:
         answered = {write.generation: write.ended_at for write in self._writes if _is_new(write)}
         for one in _first(arrived):
-            if one.generation not in answered:  # the time of its write is unknown
+            if one.generation not in answered:  # it is unknown when its write was answered
                 continue
             start = max(self._due.get(one.generation, one.due_at), one.due_at, answered[one.generation])
             for fault in sorted(faults, key=lambda fault: fault.began_at):
                 if fault.began_at - start <= _SILENT_MS:
                     start = max(start, fault.ended_at)
-                    if fault.kind == "kill":  # the next owner polls every third of a lease
+                    if fault.kind == "kill":  # the next owner polls three times per lease
                         start = max(start, fault.began_at + lease_ms * 4 / 3)
             if one.arrived_at - start > _SILENT_MS:
                 yield f"{_fire_id(one)} arrived {one.arrived_at - start:.0f} ms after it was due and all was well"

@@ -90,7 +90,7 @@ class _Run:
         store, self._store = await self._store_link(stack)
         command = [part.replace("{store}", store) for part in self._options.command]
         self._subject = Subject(command, self._options.folder / "service.log")
-        stack.push_async_callback(self._subject.kill)  # if an error or Ctrl-C comes below
+        stack.push_async_callback(self._subject.kill)  # for an error or Ctrl-C from here on
         await self._subject.start()
         self._client = await stack.enter_async_context(
             Client(self._subject.url, connections=CONNECTIONS, timeout_s=5.0)

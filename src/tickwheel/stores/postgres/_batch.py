@@ -148,7 +148,7 @@ class Batch:
         if records := plan.records():
             yield Statement(SQL["insert_records"], columns_of(records))
         counts = [self._counts[state] for state in _STATES]
-        if any(counts) or differences.new or differences.gone:  # `update_jobs` writes a row of counts, too
+        if any(counts) or differences.new or differences.gone:  # otherwise `update_jobs` writes a row of counts
             yield Statement(SQL["add_counts_apart" if self._is_joined else "add_counts"], counts)
         return plan.answers
 
@@ -162,7 +162,8 @@ class Batch:
         ask = Statement(SQL["epochs"], (sorted(epochs), self._owner))
         (found,) = yield [ask]
         if len(found) < len(epochs):
-            # This statement may have waited for a hand-over. Only a later statement sees the tail, which has the epoch.
+            # The statement may have waited for a hand-over, which moved the epoch to a tail. Only a second statement
+            # sees the tail.
             (found,) = yield [ask]
         return dict(found), True
 

@@ -203,7 +203,7 @@ class Connections:
             if self._is_pooled:
                 link["prepare_threshold"] = None
             else:
-                # our options would replace these
+                # Our options would replace the given ones, so pass both.
                 options = given.get("options", os.environ.get("PGOPTIONS", ""))
                 link["options"] = f"{options} {self._session}"
             kind = timed_connection()
@@ -249,7 +249,7 @@ class Connections:
                 if is_committing and isinstance(error, self._psycopg.Error):
                     raise store_error(error, self._url, is_connected=is_connected, is_committing=True) from error
                 raise
-            if lent.has_warned:  # cancelled after the commit: the server reports this by a warning only
+            if lent.has_warned:  # the wait for a standby was cancelled: the server only warns
                 raise self._unconfirmed()
 
     def alone(
@@ -363,12 +363,12 @@ class Connections:
     def take_back(self, connection: Connection) -> None:
         with self._lock:
             self._busy.discard(connection)
-            # Ctrl-C or a signal's handler may raise anything in a call. A connection that is not idle is not lent
-            # again.
+            # Ctrl-C or a signal handler may raise an exception anywhere in a call. Do not lend the connection again if
+            # it is in a transaction.
             if connection.pgconn.transaction_status == _NO_TRANSACTION and not self.lifetime.is_closed:
                 self._idle.append(connection)
             else:
-                if connection.closed:  # the server ended it or is silent: idle connections are probably lost, too
+                if connection.closed:  # the server closed it or is silent: idle connections are probably also lost
                     self._close_idle()
                 connection.close()
 

@@ -130,7 +130,7 @@ class PostgresStore:
         self._locked: list[_ownership.CutOff] = []
         self._begun = BegunLists()
         self._has_more_notes = False
-        self._finds_plain = True  # False after a move or a cancel of another job than `move_one` takes
+        self._finds_plain = True  # False after a move or cancel of a job that was not plain
         self._sets_new = True  # False after a read found jobs of the keys, True after it found none
 
     def __repr__(self) -> str:
@@ -182,7 +182,7 @@ class PostgresStore:
         connections.close()
 
     def now_ms(self) -> int:
-        # Asked before each firing. A cursor would take twice as long as everything else in this call.
+        # Called before each firing. A cursor would take twice as long as everything else in this call.
         (number,) = self._open_connections().alone(SQL["now"], {}, is_read=True) or (0,)
         return int(number)
 
@@ -529,7 +529,8 @@ class PostgresStore:
 
     @contextmanager
     def _same_server(self) -> Iterator[None]:
-        # generations must first be raised above the old server's generations, in a transaction of our own
+        # After a change of the server, generations must first be raised above those of the old server, in a separate
+        # transaction.
         try:
             yield
         except ServerMovedError:

@@ -95,7 +95,7 @@ def timed_connection() -> type[psycopg.Connection[tuple[Any, ...]]]:
 
 
 def ready(fileno: int, events: int, timeout_s: float) -> int:
-    # events are numbers of `selectors`; a plain poll costs a third of a selector
+    # *events* are constants of `selectors`. A plain poll costs a third of a selector.
     timeout_s = max(timeout_s, 0.0)
     if _poll is None:
         with selectors.SelectSelector() as selector:

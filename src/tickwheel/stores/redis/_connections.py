@@ -161,8 +161,8 @@ class Connections:
         self._pool.shutdown(wait=False)
 
     def _redirected(self, ask: Callable[[Connection], Any]) -> Any:
-        # a node that redirects has not executed the call, so it is safe to repeat it; with gevent, other greenlets run
-        # while a thread of a small pool runs *ask*
+        # A node that redirects a call has not executed it, so it is safe to repeat the call. With gevent, a thread of a
+        # small pool runs *ask*, and other greenlets run in the meantime.
         if is_patched() and not hasattr(self._here, "idle"):
             self.lifetime.check()
             return self._pool.submit(self._redirected_here, ask).result()
@@ -209,7 +209,7 @@ class Connections:
                 lines = text.decode("utf-8", "replace").splitlines()
                 facts.update((name, value) for name, colon, value in (line.partition(":") for line in lines) if colon)
         except self._redis.exceptions.NoPermissionError:
-            return  # the user may not ask; the documentation warns of this
+            return  # this user has no right to ask; the documentation warns of this
         if facts.get("role") != "master":
             if self._route.is_searched:
                 what = f"{self._url}: a replica answers at the address of the primary"
@@ -244,7 +244,7 @@ class Connections:
             connection.disconnect()
             raise store_error(error, self._url, is_sent=is_write) from error
         except BaseException:
-            connection.disconnect()  # otherwise the next question would get an unread answer
+            connection.disconnect()  # otherwise the next call would read an answer of this one
             raise
         if refused is not None:
             raise refused

@@ -35,7 +35,7 @@ _CODES: Final = {
     "LOADING": _Words("the server is still loading its data", "try again", is_transient=True),
     "READONLY": _REPLICA,
     "MASTERDOWN": _REPLICA,
-    # These errors are permanent: the writer then finds the write that does not fit, and applies all other writes.
+    # These errors are permanent: the writer then looks for the write that does not fit, and applies all other writes.
     "OOM": _Words("the server has no memory left", "raise its maxmemory; what was begun can still be settled"),
     "MISCONF": _Words(
         "the server takes no writes because it cannot save", "look into its log; free its disk", is_transient=True

@@ -92,7 +92,7 @@ class PartitionedRedisStore:
             self._pool = new_pool(4 * self._count, "tickwheel-partitions")
         self._each(methodcaller("open"), ((partition,) for partition in self.partitions))
         self.abilities = _abilities(self.partitions)
-        self._shard_of = lru_cache(maxsize=16_384)(self._place)  # until the close: only a closed store gets shards
+        self._shard_of = lru_cache(maxsize=16_384)(self._place)  # until the close: an open store gets no shards
         self._listener = Listener(lambda: Subscriptions([each.subscription() for each in self.partitions], self._heard))
 
     def close(self) -> None:
@@ -231,7 +231,7 @@ class PartitionedRedisStore:
         self._leases.tell(methodcaller("keep_minutes", minutes))
 
     def minutes(self, since: int, until: int, span_ms: int) -> list[Minute]:
-        # While one partition was silent, another partition got the rows: both may have a row of the same quarter of an
+        # While one partition was silent, another partition got its rows. Both may have a row of the same quarter of an
         # hour.
         found: dict[tuple[int, str], Minute] = {}
         asked = self._each(lambda partition: partition.minutes(since, until, span_ms), zip(self.partitions))

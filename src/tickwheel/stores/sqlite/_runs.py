@@ -89,7 +89,7 @@ def merge(connection: sqlite3.Connection, now: int) -> int:
 
 
 def _move(connection: sqlite3.Connection, goal: int, sources: list[int], checked: int) -> int:
-    # outdated keys due before *checked* are dropped
+    # drops outdated keys that are due before *checked*
     (end,) = connection.execute(SQL["end_of_run"], (goal,)).fetchone()
     first = "" if end is None else behind(end)
     share = max(1, _SLICE // len(sources))
@@ -101,7 +101,7 @@ def _move(connection: sqlite3.Connection, goal: int, sources: list[int], checked
         keys = [key for key in keys if key <= last]
     if keys:
         doubles = {key for key, other in pairwise(keys) if key == other}
-        for number, part in zip(sources, parts, strict=True):  # of two equal keys only one stays, unless both agree
+        for number, part in zip(sources, parts, strict=True):  # of equal keys, the outdated ones are deleted
             stale = [key for key in part if key in doubles]
             for statement, values, _ in by_keys("delete_stale_keys", number, stale):
                 connection.execute(statement, values)

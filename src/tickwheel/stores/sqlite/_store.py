@@ -193,7 +193,7 @@ class SqliteStore:
     def version(self) -> object:
         with translated(self.url), self._open_connections().reading() as connection:
             (number,) = connection.execute("PRAGMA data_version").fetchone()
-            return connection, number  # numbers compare within one connection
+            return connection, number  # numbers of two connections cannot be compared
 
     def overdue(self, shards: Sequence[int], until: int, limit: int) -> dict[int, list[Job]]:
         return {0: jobs} if (jobs := self.due(0, until, None, limit)) else {}
@@ -363,7 +363,7 @@ class SqliteStore:
         return [Shard(0, owner, epoch)]
 
     def report(self, owner: str, figures: Mapping[str, Any]) -> None:
-        pass  # a file has one owner, which has its own figures
+        pass  # the file's only owner already has its figures
 
     def nodes(self) -> list[Node]:
         return owners_of(self.shards()) if self._lock.is_taken() else []

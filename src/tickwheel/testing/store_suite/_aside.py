@@ -185,7 +185,7 @@ class AsideTests(StoreTests):
                 for key in ("{k} again", "{k} next", "{k} dead"):
                     set_aside(rig, rig.pending(key, handler="mail", recurrence="every" if key == "{k} next" else None))
                 jobs = {job.key: job for job in taken(rig, lease, MAIL)}
-                # In one batch with a refused write, so that the store cannot guess an answer.
+                # Both are in one batch with a refused write, so that the store cannot guess an answer.
                 old = Begin(replace(jobs["{k} again"], due_at=5), lease.epoch)
                 answers = rig.store.apply([*(Begin(job, lease.epoch) for job in jobs.values()), old])
                 assert [answer.outcome for answer in answers] == [*[Outcome.BEGUN] * 3, Outcome.WRONG_GENERATION]

@@ -150,7 +150,7 @@ def _killed(make: Callable[..., Store], arguments: tuple[object, ...], role: str
     recipe = base64.b64encode(pickle.dumps((make, arguments))).decode()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", _CHILD, recipe, role]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:  # noqa: S603  our own
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:  # noqa: S603  our own command
         assert child.stdout is not None
         try:
             lines = [child.stdout.readline() for _ in range(_ACKNOWLEDGED)]

@@ -120,7 +120,7 @@ class MemoryTests(WheelTests):
         if traces:
             tracemalloc.start()
         try:
-            grown = min(self._grown(wheel.wheel, ruler.at(7), kept) for _ in range(3))  # other threads allocate, too
+            grown = min(self._grown(wheel.wheel, ruler.at(7), kept) for _ in range(3))  # other threads also allocate
         finally:
             if traces:
                 tracemalloc.stop()
