@@ -63,7 +63,7 @@ sleep: Final = original(time, "sleep")
 
 if TYPE_CHECKING:
     from threading import Condition, Event, Lock, Semaphore
-    from threading import RLock as RLock  # noqa: PLC0414 - other modules take it, and it has no docstring to be public
+    from threading import RLock as RLock  # noqa: PLC0414 - modules import it; not public, as it has no docstring
 else:
     Lock: Final = original(_thread, "allocate_lock")
     RLock: Final = _thread.RLock

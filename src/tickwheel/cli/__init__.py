@@ -13,7 +13,7 @@ __all__ = ["main"]
 def main() -> None:
     for library in ("click", "rich"):
         if find_spec(library) is None:
-            print(f"tickwheel: {library} is not installed: pip install 'tickwheel[cli]'", file=sys.stderr)  # noqa: T201  stdlib alone
+            print(f"tickwheel: {library} is not installed: pip install 'tickwheel[cli]'", file=sys.stderr)  # noqa: T201  without click
             sys.exit(9)
     from tickwheel.cli.app import run  # noqa: PLC0415  click is installed from here on
 

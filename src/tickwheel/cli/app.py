@@ -75,7 +75,7 @@ def cli() -> None:
     """
 
 
-def run(arguments: Sequence[str]) -> int:  # noqa: PLR0911  one for each exit
+def run(arguments: Sequence[str]) -> int:  # noqa: PLR0911  one return for each exit
     """
     Run one command, and return its exit code. Only internal errors show a traceback.
 

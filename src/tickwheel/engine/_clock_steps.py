@@ -136,7 +136,7 @@ class ClockStepAdjuster:
         try:
             recurrence = replace(Recurrence.from_text(job.recurrence), next_at=None, nominal_at=None)
             due_at = recurrence.next(job.key, self._clock.now_ms())
-        except Exception:  # noqa: BLE001  the job is set aside, or its firing reports the error
+        except Exception:  # noqa: BLE001  the firing reports the error, or the job is left to another node
             return None
         if due_at is None or due_at >= job.due_at or due_at > self._clock.shown_ms:
             return None
@@ -174,7 +174,7 @@ def _moved(text: str | None, step_ms: int) -> str | None:
         return None
     try:
         return Recurrence.from_text(text).moved(step_ms).to_text()
-    except Exception:  # noqa: BLE001  a rule of another version: the job is set aside, with its new due time
+    except Exception:  # noqa: BLE001  a rule of another version, for example, stays as it is
         return text
 
 

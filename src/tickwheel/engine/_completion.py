@@ -359,7 +359,7 @@ def _put_in_ascii(entry: StagedJob) -> bool:
     return entry.verdict != verdict
 
 
-def ended_event(entry: StagedJob, answer: Answer) -> Event:  # noqa: PLR0911 - one for each ending
+def ended_event(entry: StagedJob, answer: Answer) -> Event:  # noqa: PLR0911 - one return for each ending
     job, verdict = entry.job, verdict_of(entry)
     settle = verdict.settle
     common = (job.key, job.generation, entry.attempt, job.target, job.handler)

@@ -200,7 +200,7 @@ class Dispatcher:
     def _call_of(self, entry: StagedJob) -> Call | None:
         try:
             entry.call = self._registry.call_of(entry.job)
-        except MissingExtraError:  # this node lacks a library: the job is set aside for a node that has it
+        except MissingExtraError:  # this node lacks a library: the job is left to a node that has it
             self._completer.add(entry, _verdict.given_back(entry.job, entry.epoch))
             return None
         except BaseException as error:  # noqa: BLE001  any error makes the job a dead letter
@@ -393,7 +393,7 @@ class Dispatcher:
             return None
         if job.recurrence is not None and not is_readable(
             job.recurrence
-        ):  # the job is set aside for a node that can read its rule
+        ):  # the job is left to a node that can read its rule
             return _verdict.given_back(job, epoch)
         try:
             return _verdict.judge_ended(job, epoch) or _verdict.judge_expired(job, epoch, self._elapsed.now_ms(job))

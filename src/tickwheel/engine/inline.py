@@ -91,7 +91,7 @@ class InlineEngine(Engine):
     def reserve(self, writes: Sequence[Write], first: int) -> None: ...
 
     def is_inside(self) -> bool:
-        return self.staged.busy > 0  # the running handler is the caller, since handlers run alone
+        return self.staged.busy > 0  # handlers run one at a time, so a running handler is the caller
 
     def arm(self) -> int | None:
         job = self._next(self._now_ms() + 2 * FAR_MS)

@@ -487,8 +487,8 @@ class Writer:
 
     def _fail(self, entries: list[_Entry], size: int, error: Exception, *, is_patient: bool) -> None:
         if len(entries) > 1 and not _may_pass_soon(error):
-            # One write of this batch cannot be written. Halve the batch until it is alone, so that all others are
-            # written.
+            # One write of this batch cannot be written. Halve the batch until that write is alone, so that all others
+            # are written.
             middle = len(entries) // 2
             self._write(entries[:middle], is_patient=is_patient)
             self._write(entries[middle:], is_patient=is_patient)

@@ -173,7 +173,7 @@ def _filters(verb: str, prefix: str, fields: BulkFields, now: int) -> ListFields
 
 
 def _is_given(value: object) -> bool:
-    return value is not None and value is not False  # 0 is an instant, and "" is the handler of jobs without one
+    return value is not None and value is not False  # 0 is an instant, and "" means jobs without a handler
 
 
 def _check_together(verb: str, times: dict[str, Duration | None]) -> None:

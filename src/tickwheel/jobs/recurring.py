@@ -148,7 +148,7 @@ def _rule(request: SetRequest, start: int | None, now: int) -> Rule:
             remedy = "it is for times of the wall clock, and every= counts elapsed time: add time=, or leave it out"
             raise InvalidRecurrenceError(name, given.value, remedy)
     every_ms = _every_ms(every)
-    return Interval(every_ms, now + 1 + every_ms if start is None else start, tz)  # one ms more: never early
+    return Interval(every_ms, now + 1 + every_ms if start is None else start, tz)  # 1 ms more: never early
 
 
 def _step(every: Duration) -> Step:

@@ -132,7 +132,7 @@ is_plain_set: Final = is_default_but(
 """Returns True if a `Set` for a key without a job creates a job with defaults in all columns except `PLAIN_SET`."""
 
 
-def decide(  # noqa: C901, PLR0911 - one for each kind of write
+def decide(  # noqa: C901, PLR0911 - one branch for each kind of write
     write: JobWrite, job: Job | None, now: int, next_generation: NextGeneration
 ) -> Decision:
     """
@@ -277,7 +277,7 @@ def _is_kept(write: Set, job: Job) -> bool:
     return job.state is not State.DEAD or Definition.of(job).series.has_same_runs(wanted, has_phase=write.has_phase)
 
 
-def _change_series(  # noqa: PLR0911 - one for each answer
+def _change_series(  # noqa: PLR0911 - one return for each answer
     write: Set, job: Job, now: int, next_generation: NextGeneration
 ) -> Decision:
     is_dead = job.state is State.DEAD
@@ -563,8 +563,8 @@ def _redate(write: Redate, job: Job | None) -> Decision:
 
 
 def _is_same_firing(job: Job, staged: Job) -> bool:
-    # A retry has the generation of its first try but another due time. A job prefetched earlier must not begin it
-    # early.
+    # A retry has the generation of the first attempt but another due time. An entry that was staged before the retry
+    # must not claim it early.
     return (job.generation, job.due_at) == (staged.generation, staged.due_at)
 
 

@@ -159,7 +159,7 @@ class RemoteClient:
 
     async def _write(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Answer:
         status, document = await self._transport.ask(method, path, body, headers)
-        return self._answer_of({"problem": document} if status >= 400 else document)  # noqa: PLR2004  where errors begin
+        return self._answer_of({"problem": document} if status >= 400 else document)  # noqa: PLR2004  the first status of errors
 
     async def _write_one(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> list[Answer]:
         return [await self._write(method, path, body, headers)]
@@ -204,7 +204,7 @@ class RemoteClient:
         status, document = await self._transport.ask("GET", path)
         if status == _NOT_FOUND and _wire.refusal_of(document) is not None:
             return None
-        if status >= 400:  # noqa: PLR2004  where errors begin
+        if status >= 400:  # noqa: PLR2004  the first status of errors
             raise error_of(document, self._transport.url)
         return document
 

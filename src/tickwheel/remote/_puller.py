@@ -284,7 +284,7 @@ class Puller:
             done = self._report(lease.fire_id, error)
         done.result()
 
-    def _report(self, fire_id: str, answer: object) -> Future[None]:  # noqa: PLR0911 - one for each answer
+    def _report(self, fire_id: str, answer: object) -> Future[None]:  # noqa: PLR0911 - one return for each answer
         if (misuse := misuse_of(answer)) is not None and not isinstance(answer, BaseException):
             return self._pulls.nack(fire_id, None, misuse, is_dead=False)
         match answer:

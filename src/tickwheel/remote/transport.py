@@ -102,7 +102,7 @@ class Transport:
         client = self._connected()
         loop, thread = start_loop("tickwheel-http")
         self._client, self._loop, self._thread, self._pid = client, loop, thread, os.getpid()
-        self._turns = asyncio.Semaphore(_AT_ONCE_MAX)  # a new one: the parent's may be in use at a fork
+        self._turns = asyncio.Semaphore(_AT_ONCE_MAX)  # new after a fork: the parent's may be in use
         atexit.register(self.close)
         return loop
 
@@ -179,7 +179,7 @@ class Transport:
 
     async def document(self, *arguments: Any, **named: Any) -> Any:
         status, answer = await self.ask(*arguments, **named)
-        if status >= 400:  # noqa: PLR2004  where errors begin
+        if status >= 400:  # noqa: PLR2004  the first status of errors
             raise error_of(answer, self.url)
         return answer
 

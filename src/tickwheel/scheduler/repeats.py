@@ -29,13 +29,13 @@ class Keeper:
 
 
 def keeper_of(scheduler: AsyncScheduler) -> Keeper | None:
-    client = scheduler._core.client  # noqa: SLF001  of the same package
+    client = scheduler._core.client  # noqa: SLF001  an attribute in the same package
     if not isinstance(client, Client) or not client.store.abilities.keeps_answers:
         return None
 
     async def keep(write: Keep) -> Answer:
         if client.is_stale:
             await asyncio.to_thread(client.refresh)
-        return await scheduler._replies.awaitable(client.keep(write))  # noqa: SLF001  of the same package
+        return await scheduler._replies.awaitable(client.keep(write))  # noqa: SLF001  an attribute in the same package
 
     return Keeper(client.store.abilities.partitions == 1, keep)

@@ -4,7 +4,7 @@ import heapq
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from struct import error as StructError  # noqa: N812 - a class like others
+from struct import error as StructError  # noqa: N812 - `struct.error` is a class
 from typing import Any, Final, TypeVar
 
 from tickwheel.clock import Clock, MonotonicClock

@@ -106,7 +106,7 @@ class Plan:
     claim: Claim | None = None
 
     @classmethod
-    def of(  # noqa: C901, PLR0912 - one for each kind of write, and no call for any
+    def of(  # noqa: C901, PLR0912 - a branch for each kind of write, without calls
         cls, writes: Sequence[Write], epochs: Mapping[int, int], shard_of: Callable[[str], int], *, is_guessing: bool
     ) -> Plan:
         """
@@ -261,7 +261,7 @@ class Plan:
 
     def _check_apart(self) -> None:
         begun, ended, rest = self.begins, self.ends, self.careful_keys
-        if bool(begun) + bool(ended) + bool(rest) < 2:  # noqa: PLR2004  two kinds
+        if bool(begun) + bool(ended) + bool(rest) < 2:  # noqa: PLR2004  fewer than two kinds
             return
         met = {job.key for job in begun}
         for keys in ([job.key for job in ended], rest):

@@ -146,7 +146,7 @@ class StoreModel:
             after = replace(after, sent_as=_named(before).sent_as if has_one_body else None)
         return outcome, after
 
-    def _ask(self, write: Move | Cancel | Replay, job: Job | None) -> tuple[Outcome, Job | None]:  # noqa: C901, PLR0911 - cases
+    def _ask(self, write: Move | Cancel | Replay, job: Job | None) -> tuple[Outcome, Job | None]:  # noqa: C901, PLR0911 - many cases
         wanted = {Move: ("pending", "running"), Cancel: ("pending", "running", "dead"), Replay: ("dead",)}
         if job is None or job.state not in wanted[type(write)]:
             return Outcome.NOT_FOUND, job
@@ -184,7 +184,7 @@ class StoreModel:
                 return Outcome.TOO_LATE, job
         return Outcome.PAUSED, replace(job, pause=Pause(NEW, write.by, write.note), lacks_handler=False)
 
-    def _fire(self, write: Begin | SetAside | Settle | Redate, job: Job | None) -> tuple[Outcome, Job | None]:  # noqa: C901, PLR0911 - cases
+    def _fire(self, write: Begin | SetAside | Settle | Redate, job: Job | None) -> tuple[Outcome, Job | None]:  # noqa: C901, PLR0911 - many cases
         if job is None or job.state == "dead":
             return Outcome.NOT_FOUND, job
         if job.generation != write.job.generation or job.due_at != write.job.due_at:

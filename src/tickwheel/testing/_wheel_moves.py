@@ -90,7 +90,8 @@ class Operations:
         return next(iter(self._model.pending.values())).payload
 
     def _label(self) -> int:
-        # Mostly one of the last few hundred labels, a third of which are stale; sometimes an id that never existed.
+        # Draw mostly one of the last few hundred labels, a third of which are stale, and sometimes an id that never
+        # existed.
         if not self._labels or self._rng.random() < 0.01:
             return -1 - self._rng.getrandbits(65)
         if len(self._labels) > 2 * POPULATION_MAX:
@@ -101,7 +102,7 @@ class Operations:
         deadline = min(max(self._rng.choice(self._deadlines)(), 0), NEVER)
         span_ns = self._model.abilities.span_ns
         if span_ns is not None and deadline - self._model.latest > span_ns and self._rng.random() < 0.95:
-            # Rarely beyond the span, because such an insert is only refused.
+            # A deadline beyond the span is rare, because such an insert is only refused.
             deadline = min(self._model.latest + self._rng.randrange(span_ns + 1), NEVER)
         self._recent[int(self._rng.random() * len(self._recent))] = deadline
         return deadline
@@ -131,7 +132,7 @@ class Operations:
         return self._now
 
     def _edge(self) -> int:
-        # The end of a slot or level after now, or a nanosecond beside it.
+        # Return the end of a slot or level after now, or a nanosecond before or after that end.
         rng = self._rng
         size = self._unit << (6 * rng.randrange(5) if rng.random() < 0.5 else 8 * rng.randrange(4))
         return (self._now // size + rng.randrange(1, 5)) * size + rng.randrange(-1, 2)
@@ -144,7 +145,7 @@ class Operations:
         return "advance", self._now, int(chance * 100) % 5
 
     def _due(self) -> int:
-        # The next expiry, or a nanosecond before it; rarely far ahead, because time does not go back.
+        # Return the next expiry, or a nanosecond before it. A time far ahead is rare, because time does not go back.
         rng, now = self._rng, self._now
         due_at = self._model.next_expiration()
         if due_at is None or (due_at - now > 2**50 and rng.random() < 0.98):

@@ -225,8 +225,8 @@ class _Reader:
             self._check_order(event, life)
 
     def _check_order(self, event: Event, life: _Life) -> None:
-        # A timer that was set before this one was due was pending when the turn began. If its deadline is earlier, it
-        # must fire first.
+        # *other* was pending when the turn began if it was set before *life* was due. If its deadline is also earlier,
+        # it must fire first.
         for name, other in self.pending.items():
             is_earlier = (other.deadline, other.arrival) < (life.deadline, life.arrival)
             is_sure = other.is_sure and (other.deadline < life.deadline or other.settled <= life.begun)

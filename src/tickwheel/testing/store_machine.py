@@ -150,7 +150,7 @@ class _Machine:
         states = Counter(job.state.value for job in by_key)
         same(self.store.count(), {state.value: states[state.value] for state in State}, "the counts")
 
-    def draw(self) -> JobWrite:  # noqa: C901, PLR0911 - one for each kind of write
+    def draw(self) -> JobWrite:  # noqa: C901, PLR0911 - one branch for each kind of write
         rng, key = self.rng, self.rng.choice(_KEYS)
         kind = rng.choices(
             (Set, Move, Cancel, Replay, Begin, Settle, Redate, Adopt, SetAside, SetPause, Resume),

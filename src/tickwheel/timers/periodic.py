@@ -112,7 +112,7 @@ class Periodic(TimerProxy):
         self._times = times
         self._context = context
         self._firing: _Firing | None = None  # the running firing, until the next one is chosen
-        self._awaited: _Firing | None = None  # the last one that returned a coroutine; its end chooses the next
+        self._awaited: _Firing | None = None  # the last firing that returned a coroutine, whose end chooses the next
         self._is_paused = False
         self._is_over = False
         self._is_cancelled = False

@@ -95,7 +95,7 @@ class Wheels:
         return len(self._wheels)
 
     def add(self, entry: Entry) -> None:
-        # In the units of a wheel, its slots cover one turn, beginning with the pointer's slot.
+        # Counted in the unit of a wheel, its slots cover one turn, which begins with the pointer's slot.
         level, unit = 0, 1
         while entry.tick // unit - self.pointer // unit >= self._size:
             level, unit = level + 1, unit * self._size

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import chain
 from struct import Struct, pack
-from struct import error as StructError  # noqa: N812 - a class like others
+from struct import error as StructError  # noqa: N812 - `struct.error` is a class
 from typing import Any, ClassVar, Final
 
 from tickwheel.jobs.columns import ALL

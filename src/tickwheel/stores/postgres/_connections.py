@@ -276,7 +276,7 @@ class Connections:
         with self._lent() as lent:
             one: Any = lent
             one.has_warned = False
-            while ready(one.pgconn.socket, EVENT_READ, 0.0):  # an idle connection receives nothing but its end
+            while ready(one.pgconn.socket, EVENT_READ, 0.0):  # an idle connection receives only its close
                 one.pgconn.consume_input()
             one.prepared.prepare(text)
             try:

@@ -400,7 +400,7 @@ class PartitionedRedisStore:
 
     def _each(self, call: Callable[..., _T], arguments: Iterable[tuple[Any, ...]]) -> list[_T]:
         several = list(arguments)
-        if len(several) < 2 or self._pool is None:  # noqa: PLR2004  a single one
+        if len(several) < 2 or self._pool is None:  # noqa: PLR2004  one partition
             return [call(*each) for each in several]
         under_way = [self._pool.submit(call, *each) for each in several]
         for each in under_way:

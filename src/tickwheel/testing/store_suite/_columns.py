@@ -85,7 +85,7 @@ class ColumnTests(StoreTests):
                 assert rig.begin(before) is Outcome.BEGUN
                 running = rig.get(job.key)
                 _assert_kept(before, running, {"state", "attempt"})
-                for due_at, place in ((before.due_at, "shop.pay+3"), (rig.now + FAR_MS, None)):  # in place, and moved
+                for due_at, place in ((before.due_at, "shop.pay+3"), (rig.now + FAR_MS, None)):  # in place, then moved
                     failed = {"attempt": 1, "due_at": due_at, "error": "why", "raised_in": place}
                     settled = rig.settle(before, Settled.AGAIN, **failed).job
                     assert settled is not None
