@@ -287,7 +287,7 @@ class BaseCache(NativeCache[K, V]):
         self._since = self._counts()[:2]
 
     def _find_loaded(self, key: Any) -> tuple[Any] | None:
-        if self._has_item_methods:  # item methods of a subclass count hits and misses
+        if self._has_item_methods:  # use the item methods of the subclass
             return (self[key],) if key in self else None
         value = self.peek(key, _NOTHING)
         return None if value is _NOTHING else (value,)

@@ -85,7 +85,7 @@ class _Bound:
         return hash((id(self._instance), self._method))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # only the object, because the copy looks up the method again
+        # Pickle only the object, because the copy looks up the method again.
         return getattr, (self._instance, self._method.__name__)
 
     def __repr__(self) -> str:
@@ -112,7 +112,7 @@ class _BoundAsync(_Bound):
 
 
 for _kind in (_Bound, _BoundAsync):
-    _kind.__doc__ = property(lambda self: self._method.__doc__)  # type: ignore[assignment]  # help() shows the method's
+    _kind.__doc__ = property(lambda self: self._method.__doc__)  # type: ignore[assignment]  # for help()
 
 
 def cachedmethod(

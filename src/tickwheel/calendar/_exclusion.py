@@ -79,7 +79,7 @@ class Exclusion:
         if end is None:
             return None
         until = start + int((end - wall).total_seconds())
-        return (first_change(zone, start, until) or until) * 1000  # a change of the offset sets the wall clock
+        return (first_change(zone, start, until) or until) * 1000  # a change of the offset may end the excluded time
 
     def __str__(self) -> str:
         if self.line is not None:

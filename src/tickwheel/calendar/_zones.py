@@ -95,7 +95,7 @@ def next_once_a_day(next_wall: NextWall, zone: ZoneInfo, after: int, *, makes_up
         instant = instant_of(wall, zone)
         if instant > after and (makes_up or not _is_of_lost_day(wall, zone)):
             return instant
-        wall = next_wall(wall, inclusive=False)  # in the second pass of an overlap, it has fired in the first
+        wall = next_wall(wall, inclusive=False)  # the second pass of an overlap: the first has fired
     return None
 
 

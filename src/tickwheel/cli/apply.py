@@ -67,7 +67,7 @@ def declare(schedules: Sequence[SetRequest], manifest: str, store: str, *, as_js
 
 def declared(scheduler: Scheduler, schedules: Sequence[SetRequest], manifest: str, **options: Any) -> Declared:
     try:
-        return scheduler.declare(schedules, manifest, **options)  # type: ignore[arg-type]  # they are checked there
+        return scheduler.declare(schedules, manifest, **options)  # type: ignore[arg-type]  # `declare` checks them
     except (InvalidJobError, TypeError) as error:
         raise Refused(ExitCode.USAGE, str(error)) from None
 

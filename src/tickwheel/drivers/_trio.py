@@ -171,7 +171,7 @@ class TrioDriver(DriverInLoop):
             with scope:
                 try:
                     await coroutine
-                except Exception as error:  # noqa: BLE001  as errors of callbacks
+                except Exception as error:  # noqa: BLE001  reported like errors of callbacks
                     if self._engine.on_error is not None:
                         self._engine.on_error(error, timer)
         finally:

@@ -452,7 +452,7 @@ class Dispatcher:
             entry.ran_ms = (self._clock.monotonic() - begun) * 1000
         if entry.is_stopped and (error is not None or issubclass(type(result), Retry | Snooze)):
             return _verdict.stopped(entry, entry.ran(*self._elapsed.end_of(job)))
-        if result is None and error is None and job.recurrence is None:  # most attempts; needs no clock
+        if result is None and error is None and job.recurrence is None:  # most attempts end here; no clock needed
             return None
         ran = entry.ran(*self._elapsed.end_of(job))
         try:

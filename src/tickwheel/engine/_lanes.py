@@ -259,7 +259,7 @@ class Lanes:
         places: list[HandlerLimit | None] = []
         named = self._names.named
         with self._lock:
-            for (target, handler), run in groupby(jobs, _TARGET_AND_HANDLER):  # mostly one run: one caller's jobs
+            for (target, handler), run in groupby(jobs, _TARGET_AND_HANDLER):  # mostly one group, from one caller
                 name, wanted = lane_of(target, handler), sum(1 for _ in run)
                 lane = self._lanes.get(named.get(name, name)) or self._add_lane(jobs[len(places)])
                 has_queue = lane.waiting or lane.booked or lane.limits.rate is not None

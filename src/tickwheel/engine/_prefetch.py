@@ -461,7 +461,7 @@ class Prefetcher:
             for shard in shards.values():
                 # From here on, commits stage their own jobs. A job that is also read is staged only once.
                 shard.reached, shard.cursor = shard.cursor, max(shard.cursor, _end(until))
-        # The first scan must come after the mark of the notes: otherwise a change in between would be missed.
+        # The mark must be taken before the first scan: otherwise a change in between would be missed.
         with_changes = has_changes or any(shard.mark is None for shard in shards.values())
         soonest: list[int] = []
         more = list(shards)

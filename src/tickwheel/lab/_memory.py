@@ -12,7 +12,7 @@ _PAGES: Final = Path("/proc/self/statm")
 
 
 def resident_bytes() -> int:
-    # on macOS, the maximum so far
+    # On macOS, this is the maximum so far.
     if _PAGES.exists():
         _give_back()
         return int(_PAGES.read_text().split()[1]) * mmap.PAGESIZE
@@ -24,7 +24,8 @@ def resident_bytes() -> int:
 
 
 def _give_back() -> None:
-    # Release free memory first: otherwise the wheel would use memory that an earlier step has freed, and not be seen.
+    # Release free memory first. Otherwise the wheel would use memory that an earlier step has freed, and it would not
+    # be seen.
     give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if give_back is not None:  # glibc
         give_back(0)

@@ -56,7 +56,7 @@ from tickwheel.targets.pull import JobLease
 
 if TYPE_CHECKING:
     from tickwheel.scheduler._async import AsyncScheduler
-else:  # it imports asyncio, a cost that programs of threads need not pay
+else:  # it imports asyncio, which programs with threads need not pay for
     __getattr__, __dir__ = later(__name__, {"tickwheel.scheduler._async": ("AsyncScheduler",)})
 
 __all__ = [

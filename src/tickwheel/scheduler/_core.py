@@ -139,7 +139,7 @@ class Core:
     def _start(self, loop: asyncio.AbstractEventLoop | None) -> None:
         if self._engine is not None:  # Ctrl-C came just after the start
             return
-        from tickwheel.engine.resources import Resources  # noqa: PLC0415  a client pays for no engine
+        from tickwheel.engine.resources import Resources  # noqa: PLC0415  a client needs no engine
 
         client, runtime = self.client, self.runtime
         writer = client.opened()
@@ -352,7 +352,7 @@ class Core:
         }
 
     def explain(self, key: str) -> Explanation | None:
-        from tickwheel.scheduler._explain import explain  # noqa: PLC0415  few ask
+        from tickwheel.scheduler._explain import explain  # noqa: PLC0415  few programs ask
 
         return explain(self.client, self._engine, self.registry.lanes, key)
 
@@ -394,6 +394,6 @@ def _warn_of_dead(answers: Sequence[Answer]) -> None:
 def _new_engine(
     resources: Resources, registry: Registry, figures: Figures, loop: asyncio.AbstractEventLoop | None
 ) -> Engine:
-    from tickwheel.engine.engine import Engine  # noqa: PLC0415  a client pays for no engine
+    from tickwheel.engine.engine import Engine  # noqa: PLC0415  a client needs no engine
 
     return Engine(resources, registry, figures, loop)

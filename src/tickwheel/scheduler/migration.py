@@ -288,7 +288,7 @@ class Migration:
             )
             writes += firing if job.pause is None else _as_resumed(job, job.pause, firing)
         answers = [*self._write(self._source, writes, "parked")]
-        for epoch in self._epochs.values():  # a job may be in another shard than its key's
+        for epoch in self._epochs.values():  # a job may be in another shard than that of its key
             writes = [
                 replace(write, epoch=epoch)
                 for write, answer in zip(writes, answers[-len(writes) :], strict=True)

@@ -231,7 +231,7 @@ class Jobs:
         wanted, fields = wanted_generation(call), body.fields()
         check_interval(fields.get("every"), fields.get("cron"), self._options.every_min_s)
         if named := fields.keys() & {"target", "handler"}:
-            job = None if len(named) > 1 else await self._scheduler.get(key)  # has the field that stays
+            job = None if len(named) > 1 else await self._scheduler.get(key)  # the job has the other field
             target, handler = (fields.get(name, getattr(job, name, None)) for name in ("target", "handler"))
             check_handler(target, handler, self._scheduler)
         answer = await self._scheduler.change(key, if_generation=wanted, **fields)

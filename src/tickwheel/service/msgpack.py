@@ -45,7 +45,7 @@ def packed(reply: Reply) -> Reply:
         return reply
     try:
         body = msgspec.msgpack.encode(msgspec.json.decode(reply.body))
-    except (OverflowError, RecursionError, msgspec.MsgspecError):  # an integer of more than 64 bits, or too deep
+    except (OverflowError, RecursionError, msgspec.MsgspecError):  # an integer of more than 64 bits, or nested too deep
         return reply
     return Reply(reply.status, MEDIA_TYPE.encode(), body, *reply.extra)
 

@@ -64,7 +64,7 @@ def answer_reply(key: str, answer: Answer, wanted: int | None) -> Reply:
     return document_reply(answer_document(answer), 201 if outcome is Outcome.CREATED else 200, _tag(answer.job))
 
 
-def refusal_of(key: str, answer: Answer, wanted: int | None) -> ProblemError:  # noqa: PLR0911  as below
+def refusal_of(key: str, answer: Answer, wanted: int | None) -> ProblemError:  # noqa: PLR0911  one return for each outcome
     job = answer.job
     if answer.outcome is Outcome.KEY_REUSED:
         return ProblemError("idempotency_key_reused", "the Idempotency-Key was sent with another request before")

@@ -140,7 +140,7 @@ class NatsTarget(Linked):
                 connect_timeout=self._timeout_s,
                 pending_size=1,  # makes `publish` write at once: otherwise the ping of `flush` would overtake it
                 allow_reconnect=False,
-                max_reconnect_attempts=1,  # of the first connection
+                max_reconnect_attempts=1,  # tries of the first connection
                 reconnect_time_wait=0,
                 ping_interval=_PING_S,
                 error_cb=held.note,

@@ -313,7 +313,7 @@ async def _verdict(answer: aiohttp.ClientResponse) -> DeadLetter | None:
     body = await _body(answer)
     text = f"{answer.url} answered {status} {answer.reason}" + (f": {body}" if body else "")
     if status in (410, 413):
-        return DeadLetter(text if status == 410 else f"the message is too large: {text}")  # noqa: PLR2004  Gone
+        return DeadLetter(text if status == 410 else f"the message is too large: {text}")  # noqa: PLR2004  the status Gone
     if status in _FULL:
         after = _retry_after(answer.headers.get("retry-after"))
         raise NotTakenError(text, is_up=True, is_full=True, after_s=after)

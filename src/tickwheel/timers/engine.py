@@ -300,7 +300,7 @@ class WheelEngine(BulkVerbs):
                 except BaseException:
                     callback.failed()
                     raise
-        except Exception as error:  # noqa: BLE001  as errors of callbacks
+        except Exception as error:  # noqa: BLE001  reported like errors of callbacks
             self._report(error, timer)
         finally:
             with self._lock:

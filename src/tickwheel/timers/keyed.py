@@ -237,7 +237,7 @@ class Keyed(Keys, NonCopyable):
             entry.is_live = False
             try:
                 self._forget(entry)
-            except BaseException as error:  # noqa: BLE001  a key that raises: deliver due entries first
+            except BaseException as error:  # noqa: BLE001  the key raised an error: deliver due entries first
                 failure = error
         try:
             return None if on_end is None else on_end(entry.key, entry.value)

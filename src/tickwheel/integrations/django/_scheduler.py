@@ -58,7 +58,7 @@ class _JoiningScheduler(Scheduler):
 
     def _joined(self) -> object:
         connection = connections[self._alias]
-        if hasattr(mail, "outbox"):  # a test, which may have no database: Django, or pytest-django, refuses it then
+        if hasattr(mail, "outbox"):  # in a test, Django or pytest-django may refuse the database
             with connection.temporary_connection():
                 pass
         return connection if has_transaction(connection) else None

@@ -2,10 +2,10 @@
 
 -- name: take_notes
 -- Deletes and returns the notes of some shards. Only a shard's owner gets them: a former owner that has not noticed the
--- takeover would otherwise delete the notes of its successor. A note is returned without its job if the job has changed
--- since, or if the job is due after the shard's cursor, since it will then be read anyway. The limit applies twice to
--- each shard: to its oldest notes and to its newest. Without an owner, a million notes may accumulate, mostly of jobs
--- that a new owner reads anyway; a job that is set now must not wait until these are deleted.
+-- takeover would otherwise delete the notes of its successor. A note is returned without its job in two cases: the job
+-- has changed since the note was written, or it is due after the shard's cursor and will be read anyway. The limit
+-- applies twice to each shard: to its oldest notes and to its newest. Without an owner, a million notes may accumulate,
+-- mostly of jobs that a new owner reads anyway; a job that is set now must not wait until these are deleted.
 WITH found AS MATERIALIZED (
     SELECT note.place, mine.number, mine.instant
     FROM unnest(%(shards)s::integer[], %(epochs)s::bigint[], %(instants)s::bigint[]) AS mine (number, epoch, instant)

@@ -401,7 +401,7 @@ class SqliteStore:
         self._reserve.keep(moved)
 
     def _apply_all(self, writes: Sequence[Write]) -> list[Answer]:
-        try:  # as `translated`, which costs three calls
+        try:  # like `translated`, which would cost three calls
             return self._apply(writes, is_guessing=True)
         except WrongGuessError:
             with suppress(WrongGuessError), translated(self.url):
@@ -415,7 +415,7 @@ class SqliteStore:
         connections, is_owner = self._connections or self._open_connections(), self._lease is not None
         owner, may_grow = self._owner if is_owner else None, not self._reserve.is_spent
         alone = first.job.key if len(writes) == 1 and type(first := writes[0]) is Set and is_plain_set(first) else None
-        with connections.write_lock:  # as `Connections.writing`, whose generator costs a tenth of a small commit
+        with connections.write_lock:  # like `Connections.writing`, whose generator costs a tenth of a small commit
             connection = connections.checked_writer()
             try:
                 connections.begin()

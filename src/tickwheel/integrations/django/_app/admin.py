@@ -37,7 +37,7 @@ class JobAdmin(admin.ModelAdmin):
     actions: ClassVar[list[str]] = []
 
     def has_add_permission(self, request: Any) -> bool:
-        # code sets a job, with a payload that its handler understands
+        # Code sets a job, with a payload that its handler understands.
         return False
 
     def get_urls(self) -> list[Any]:
@@ -106,7 +106,7 @@ class JobAdmin(admin.ModelAdmin):
                 messages.error(request, f"refused for {key}: {error}")
                 continue
             self.log_change(request, Job(key=key), f"{verb}: {outcome}")
-            messages.info(request, f"{outcome}: {key}")  # Django capitalises the first letter: not the key's
+            messages.info(request, f"{outcome}: {key}")  # Django capitalises the first letter, not the key's
         return HttpResponseRedirect(request.get_full_path())
 
     def _may(self, request: Any, needed: str) -> bool:
