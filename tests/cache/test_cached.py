@@ -125,7 +125,7 @@ def test_keys_of_calls():
 
 def test_only_our_caches_are_accepted():
     """
-    The decorator refuses anything but a cache of tickwheel, as soon as it gets this argument.
+    The decorator `cached` accepts only a cache of tickwheel. It refuses other objects before it gets a function.
     """
     for cache in ({}, TTLCache):
         with pytest.raises(TypeError, match=r"cache is .*: pass a TTLCache or TLRUCache, or None to keep nothing"):

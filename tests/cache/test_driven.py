@@ -27,7 +27,7 @@ def clock():
 
 def expirations(cache):
     """
-    Return the number of entries that have expired and were removed, without removing any.
+    Return how many expired entries the cache has removed so far. The call itself removes no entry.
     """
     return cache.stats().expirations
 
@@ -71,7 +71,7 @@ def test_a_wheel_that_is_full(clock):
     """
     If the wheel refuses the timer of the cache, the caller of `set` gets the error.
 
-    The next call of `set` sets the timer again, whatever the lifetime of its value.
+    The next call of `set` sets the timer again, even if its own entry expires later than the entries before it.
     """
     wheel = TimerWheel(clock=clock, max_pending=1)
     in_the_way = wheel.call_later(1_000.0, print)
@@ -350,7 +350,7 @@ class Doorman:
 @pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
 def test_a_full_executor(clock, design):
     """
-    If an executor refuses to remove due entries, they are removed as soon as the executor has room.
+    If an executor is full when entries become due, they are removed as soon as it has room.
 
     Later entries expire as usual.
     """

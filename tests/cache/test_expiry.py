@@ -44,7 +44,9 @@ def test_an_entry_is_gone_at_its_deadline_and_not_before(clock):
 
 def test_on_the_system_clock():
     """
-    Without a timer, the cache uses the monotonic clock. For an entry in its last second, it reads the clock exactly.
+    Without the argument `timer`, a cache uses the monotonic clock.
+
+    To look up an entry in its last second, the cache reads this clock exactly.
     """
     cache = TTLCache(100, 3600.0)
     cache["hour"] = 1
@@ -87,7 +89,7 @@ def test_a_set_begins_a_new_life(clock):
 
 def test_remaining_and_touch(clock):
     """
-    `remaining` returns the seconds that an entry has left.
+    `remaining` returns the seconds until an entry expires.
 
     `touch` restarts the lifetime of an entry, and can change its length.
     """
@@ -185,7 +187,9 @@ def test_ttu_returns_the_deadline(clock):
 
 def test_ttu_on_the_system_clock():
     """
-    Without a timer, the ttu function gets the monotonic time in seconds. If it returns `inf`, the entry never expires.
+    Without the argument `timer`, the ttu function gets the monotonic time in seconds.
+
+    If it returns `inf`, the entry never expires.
     """
     cache = TLRUCache(10, lambda key, _value, now: math.inf if key == "ever" else now + 60.0)
     cache["ever"] = cache["minute"] = 1
@@ -200,7 +204,7 @@ def test_ttu_on_the_system_clock():
 )
 def test_timers_count_in_seconds(now, step):
     """
-    The timer of a cache may count seconds from any origin, in integers or floats.
+    The clock function (`timer`) of a cache may count seconds from any origin, in integers or floats.
     """
     cache = TTLCache(10, 2 * step, timer=lambda: now)
     cache["a"] = 1
@@ -214,7 +218,7 @@ def test_timers_count_in_seconds(now, step):
 @pytest.mark.parametrize("timer", [time.monotonic_ns, time.perf_counter_ns, time.time_ns])
 def test_a_timer_of_nanoseconds_is_refused(timer):
     """
-    Functions of the standard library that return nanoseconds are refused as timers.
+    A function of the standard library that returns nanoseconds is refused as the `timer` of a cache.
 
     The error says which function to use instead.
     """
@@ -237,7 +241,7 @@ CACHES = {
 @pytest.mark.parametrize("power", [0, 2, 3, 6, 9, 12])
 def test_a_timer_counts_in_any_unit_for_years(kind, number, power):
     """
-    For a timer in any unit, lifetimes of years end on time, or are refused before the first entry is stored.
+    Whatever the unit of a cache's clock function, lifetimes end on time, even if the clock runs for more than a year.
     """
     rate, day, life = 10**power, 86_400, min(60 * 10**power, 10**9)
     moment = max(life // 100, 1)
@@ -257,7 +261,7 @@ def test_a_timer_counts_in_any_unit_for_years(kind, number, power):
 @pytest.mark.parametrize("power", [9, 12])
 def test_a_life_that_is_too_long_for_the_unit_is_refused(number, power):
     """
-    A ttl that is much too long for the timer's unit is refused, such as a minute in nanoseconds for a timer of seconds.
+    A ttl is refused if it is much too long for a cache's clock, such as a minute in nanoseconds on a clock in seconds.
 
     A ttl of `inf` is accepted.
     """
@@ -280,9 +284,9 @@ def test_a_life_that_is_too_long_for_the_unit_is_refused(number, power):
 
 def test_entries_keep_their_lives_when_the_timer_outgrows_its_range():
     """
-    After 36 years, a timer of seconds exceeds the range of a cache's time, and the cache counts from a later origin.
+    If a cache's clock function counts seconds, the cache must count from a later origin after 36 years.
 
-    This does not change lifetimes, order, endless entries, ages and iterators.
+    This does not change lifetimes, order, endless entries, ages or iterators.
     """
     now, year = 0, 365 * 86_400
     cache = TTLCache(math.inf, 10 * year, timer=lambda: now, max_age=40 * year)
@@ -308,7 +312,7 @@ def test_entries_keep_their_lives_when_the_timer_outgrows_its_range():
 
 def test_a_key_that_compares_slowly_keeps_its_life():
     """
-    If a key's `__eq__` advances the timer by many years during `set`, the deadline of the new entry is still right.
+    If a key's `__eq__` moves the cache's clock by many years during `set`, the new entry still gets the right deadline.
     """
     now, year = 0, 365 * 86_400
 
@@ -347,7 +351,7 @@ def test_a_clock_counts_in_nanoseconds():
 
 def test_the_timer_can_be_frozen():
     """
-    Within a `with` block of the cache's timer, the time is fixed, and no entry expires.
+    During a `with` block of a cache's `timer`, the time does not change, and no entry expires.
     """
     ticks = iter(range(1000))
     cache = TTLCache(10, 5, timer=lambda: next(ticks))
@@ -361,7 +365,9 @@ def test_the_timer_can_be_frozen():
 
 def test_long_uptime_and_long_lives(clock):
     """
-    Lifetimes of years and of nanoseconds end on time, even if the clock's time as a float resolves only microseconds.
+    Lifetimes of ten years and of a nanosecond end on time, even after a long uptime.
+
+    A float of the clock's time is then exact only to a microsecond.
     """
     cache = TTLCache(math.inf, 86_400.0 * 3650, clock=clock)
     cache["decade"] = 1

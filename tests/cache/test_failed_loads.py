@@ -167,7 +167,7 @@ def test_a_load_whose_size_cannot_be_measured(things):
 
 def test_a_load_in_the_background(things, fail_async, caplog):
     """
-    When the error of a background task is logged, its objects are freed.
+    After the error of a failed background load was logged, the objects of this load are freed.
     """
     clock = ManualClock()
     cache = TTLCache(10, 60.0, timer=clock.monotonic, refresh=Refresh(ahead=30.0))

@@ -1,5 +1,5 @@
 """
-If a signal handler raises between any two lines of the cache's code, no key, lock or slot stays taken.
+If a signal handler raises between any two lines of the cache's code, every key can still be loaded afterwards.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Rig:
 
     async def load_async(self, key):
         """
-        Load a key, after a step of the loop.
+        Let the event loop run one step, and then return the key as the loaded value.
         """
         await asyncio.sleep(0)
         return key
@@ -105,7 +105,7 @@ def by_function(clock):
 
 class ByItems(TTLCache):
     """
-    A subclass that overrides `__getitem__` and the like.
+    A subclass that overrides methods such as `__getitem__`.
     """
 
     def __setitem__(self, key, value):
@@ -206,9 +206,9 @@ def check(rig, where):
 
 def interrupted(make, call, error, *numbers):
     """
-    Make a call, and raise *error* at the given line numbers of the call.
+    Make a call, and raise *error* when the lines with the given numbers are reached.
 
-    Return the outcome of the call and its number of lines, or None if the call has fewer lines.
+    Return the type of the exception that the call raised, and a list of the lines at which *error* was raised.
     """
     rig = Rig(make)
     raised = None

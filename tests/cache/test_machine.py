@@ -19,7 +19,9 @@ LIVES = (0, 1, 2, 3, 63, 64, 65, 4095, 4096, 4097, 262_144, math.inf)
 
 class Model:
     """
-    The model of a cache: rows of key, value, deadline, life, size and begun, the least recently used row first.
+    A model of a cache, which keeps a row for each entry. The least recently used row is first.
+
+    A row has key, value, deadline, lifetime, size and a number. The numbers show in which order the lifetimes began.
     """
 
     def __init__(self, maxsize, *, sliding, getsizeof):
@@ -43,7 +45,7 @@ class Model:
 
     def use(self, row):
         """
-        Move a row to the end.
+        Move a row to the end, as the most recently used row.
         """
         self.rows.remove(row)
         self.rows.append(row)

@@ -216,7 +216,9 @@ def test_a_copy_has_the_lives_that_were_left():
 
 def test_a_copy_of_a_copy():
     """
-    A copy of a cache uses the same timer, even if the timer cannot be hashed. So does a copy of the copy.
+    A copy of a cache uses the same clock function (`timer`), even if this function cannot be hashed.
+
+    The same holds for a copy of the copy.
     """
 
     @dataclass
@@ -238,7 +240,7 @@ def test_a_copy_of_a_copy():
 
 def test_repr_of_a_timer():
     """
-    The repr of a cache's timer names the function.
+    The repr of a cache's `timer` names the clock function.
     """
     assert repr(TTLCache(10, 60.0).timer) == "CacheTimer(<built-in function monotonic>)"
 

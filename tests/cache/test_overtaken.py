@@ -34,7 +34,7 @@ REMOVALS = {
 
 class Lower(TTLCache):
     """
-    A cache that changes the case of its keys.
+    A cache that converts its keys to lower case.
     """
 
     def __getitem__(self, key):
@@ -77,7 +77,7 @@ def take_many_while(cache, act, key="key"):
 
 def call_while(cache, act, key="key"):
     """
-    Run *act* while a cached function runs, and return the result of the function's caller.
+    Run *act* while a cached function runs, and return the result that the caller of this function gets.
     """
 
     @cached(cache, key=lambda name: name)

@@ -59,7 +59,7 @@ def turns():
 
 def make(clock, **rules):
     """
-    Return a cache with these refresh rules, whose entries live for ten seconds.
+    Return a cache with the refresh rules *rules*, whose entries live for ten seconds.
     """
     return TTLCache(100, 10.0, timer=clock.monotonic, refresh=Refresh(**rules))
 
@@ -76,7 +76,7 @@ def source():
 
 def test_refresh_ahead(clock, source):
     """
-    In the last seconds of its lifetime, a value is returned at once, and one background load starts.
+    If a value is taken in the last seconds of its lifetime, it is returned at once, and one background load starts.
     """
     cache = make(clock, ahead=3.0)
     assert cache.take("a", source) == "a 1"
@@ -104,7 +104,7 @@ def test_without_refresh_rules_nothing_is_refreshed(clock, source):
 
 def test_stale_while_revalidate(clock, source):
     """
-    For some seconds after its lifetime, a value is still returned while a background load runs.
+    For some seconds after a value has expired, a take still returns it while a background load runs.
 
     After these seconds the key is missing.
     """
@@ -122,7 +122,7 @@ def test_stale_while_revalidate(clock, source):
 
 def test_stale_if_error(clock, source):
     """
-    For some seconds after its lifetime, the old value is returned if loading fails.
+    For some seconds after a value has expired, a take still returns it if loading fails.
 
     After these seconds the loader's error is raised.
     """

@@ -35,7 +35,7 @@ def test_caches_that_cannot_be_refreshed():
     """
     A cache accepts only a Refresh as its refresh rules.
 
-    A subclass with its own `__getitem__` and the like is refused, because a refresh would bypass these methods.
+    A subclass that overrides methods such as `__getitem__` is refused, because a refresh would bypass these methods.
     """
 
     class Own(TTLCache):

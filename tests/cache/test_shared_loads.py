@@ -107,7 +107,7 @@ def test_a_thread_waits_for_the_load_of_a_task(cache, joined):
 
 def test_tasks_of_two_loops_share(cache):
     """
-    A task waits for the load of a task on another loop.
+    If a task takes a key while a task on another loop loads it, the first task waits for that load.
     """
     begun, ends = threading.Event(), []
 
@@ -135,9 +135,9 @@ def test_tasks_of_two_loops_share(cache):
 @pytest.mark.parametrize("who", ["thread", "task", "cancelled task"])
 def test_when_the_loading_loop_ends_another_one_loads(cache, joined, who):
     """
-    If a loop ends, its loads are cancelled. Another thread or loop that waits for such a value then loads it itself.
+    If an event loop ends, its loads are cancelled, and a waiting thread or other loop loads the value itself.
 
-    This holds even for a waiting task that was cancelled before and cleans up.
+    This holds even for a task that waits while it cleans up after its own cancellation.
     """
     begun = threading.Event()
 
@@ -174,7 +174,9 @@ def test_when_the_loading_loop_ends_another_one_loads(cache, joined, who):
 
 def test_a_thread_does_not_wait_for_a_task_of_its_own_loop(cache):
     """
-    If a coroutine calls the blocking `take` while another task of its loop loads the key, it loads the key itself.
+    If a coroutine calls the blocking `take` for a key that a task of its loop is loading, `take` loads the key itself.
+
+    If it waited for the task, it would block the loop on which the task runs.
     """
 
     async def main():

@@ -35,7 +35,7 @@ def test_only_item_access_calls_missing():
 
 def test_item_methods_of_a_subclass_are_called():
     """
-    If a subclass overrides `__getitem__` and the like, get, pop, setdefault and update call the overridden methods.
+    If a subclass overrides methods such as `__getitem__`, get, pop, setdefault and update call the overridden methods.
     """
 
     class Lower(TTLCache):

@@ -10,7 +10,7 @@ from tickwheel.testing.cache_suite import CacheSuite
 
 class TestTTLCache(CacheSuite):
     """
-    The contract suite on a TTLCache with a timer.
+    The contract suite on a TTLCache that gets a clock function (`timer`).
     """
 
     def make(self, clock, **options):

@@ -285,7 +285,7 @@ def test_a_load_that_waits_for_itself():
 @pytest.mark.skipif(not hasattr(asyncio, "eager_task_factory"), reason="eager tasks came with Python 3.12")
 def test_an_eager_load_that_waits_for_itself():
     """
-    With eager tasks, an async loader that takes its own key also gets an error, before or after its first await.
+    With eager tasks, an async loader that takes its own key gets an error, before or after its first await.
     """
 
     async def main():

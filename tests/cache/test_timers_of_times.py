@@ -1,5 +1,5 @@
 """
-A cache whose timer returns dates and times, or numbers of NumPy.
+A cache whose clock function (`timer`) returns dates and times, or NumPy numbers.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ LIVES = {
 @pytest.mark.parametrize("ttl", LIVES.values(), ids=LIVES)
 def test_timers_of_times(time_of, ttl):
     """
-    A timer may return dates and times of Python, NumPy or pandas in any unit.
+    The clock function (`timer`) of a cache may return dates and times of Python, NumPy or pandas in any unit.
 
     Lifetimes may be seconds or any duration type.
     """
@@ -77,7 +77,9 @@ def test_timers_of_times(time_of, ttl):
 @pytest.mark.parametrize("time_of", TIMES.values(), ids=TIMES)
 def test_deadlines_of_times(time_of):
     """
-    A deadline may have the type that the timer returns, or be infinite. For any other type, the error names the value.
+    A deadline may be infinite, or have the type that the cache's `timer` returns.
+
+    For any other type, the error names the value.
     """
     passed = timedelta()
     ends = {"a": time_of(DAY), "ever": math.inf, "never": -math.inf}
@@ -101,7 +103,7 @@ def test_a_timer_of_neither_numbers_nor_times(wrong):
 @pytest.mark.parametrize("number", [np.uint8, np.int8, np.uint64, np.int64, np.float32, np.float64])
 def test_a_timer_of_numbers_of_numpy_that_steps_back(number):
     """
-    If a timer of short NumPy integers steps back, no number wraps around, and no entry expires.
+    If a cache's clock function returns NumPy numbers and steps back, no number wraps around, and no entry expires.
     """
     now = number(100)
     cache = TTLCache(10, 50, timer=lambda: now)

@@ -118,7 +118,7 @@ def test_spellings(line, same):
 @pytest.mark.parametrize("alias", sorted(ALIASES))
 def test_aliases(alias):
     """
-    Each alias fires at the hours that cron's manual gives, in every hour of two years.
+    Over two years, each alias, such as `@daily`, fires at the hours that cron's manual gives.
     """
     is_one = {
         "@yearly": lambda hour: (hour.month, hour.day, hour.hour) == (1, 1, 0),

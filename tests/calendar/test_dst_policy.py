@@ -67,7 +67,9 @@ def oracle(line, zone, start, gap, overlap):
 @pytest.mark.parametrize("zone", ZONES)
 def test_policies(zone, overlap, gap):
     """
-    For each pair of policies, the times equal the oracle's, whether the clock is set forward or back.
+    With every pair of a gap policy and an overlap policy, a line has exactly the runs that the oracle finds.
+
+    This holds when the clock is set forward, and when it is set back.
     """
     draw = random.Random(f"{zone}{overlap}{gap}")
     for day in ZONES[zone]:
@@ -112,9 +114,9 @@ def test_another_policy_is_another_meaning():
 
 def test_a_line_whose_every_run_is_in_a_gap():
     """
-    With the gap policy "end", a run in a gap takes place when the gap ends.
+    With the gap policy "end", a yearly run whose time falls in a gap takes place when the gap ends.
 
-    With the gap policy "skip", the next run is in a year in which the line's time is not in a gap.
+    With the gap policy "skip", the next run is in a year in which its time is not in a gap.
     """
     cron = Cron.parse("30 2 29 3 *", "Europe/Berlin")
     after = int(datetime(2026, 3, 28, tzinfo=UTC).timestamp() * 1000)

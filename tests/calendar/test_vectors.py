@@ -28,7 +28,7 @@ def vectors():
 
 def instant(text):
     """
-    Parse an instant in one of the file's two notations, without the weekday, which is wrong in one row.
+    Parse an instant in one of the two notations of the vector file. Ignore the weekday, which is wrong in one row.
     """
     text = re.sub(r"^TZ=\S+ ", "", text)
     if text[0].isdigit():
@@ -50,7 +50,7 @@ def zone_of(row):
 @pytest.mark.parametrize("row", vectors(), ids=lambda row: f"{row['from']}|{row['expr']}")
 def test_vector(row):
     """
-    For each line the next time is the same as robfig/cron's. If robfig/cron has none, the line is refused.
+    The next time of each line is the same as in robfig/cron. If robfig/cron finds no next time, the line is refused.
     """
     if not row["next"]:
         with pytest.raises(RecurrenceError, match="never fires"):

@@ -59,7 +59,7 @@ def test_a_search_that_starts_in_an_overlap():
 
 def test_a_starred_hour_follows_real_time():
     """
-    A cron line whose hour is `*`, and that fires every half hour, does so in elapsed time, even when the clocks change.
+    A cron line with the hour `*` follows elapsed time: `*/30 * * * *` fires every 30 minutes even when clocks change.
     """
     for start in ("2025-03-30T00:00", "2025-10-26T00:00"):
         zone = ZoneInfo("Europe/Berlin")

@@ -168,7 +168,7 @@ def test_errors_go_to_the_loop(run):
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
 def test_an_exit_leaves_the_loop(kind):
     """
-    If a callback raises SystemExit or KeyboardInterrupt, the loop's run raises it, as for a timer of the loop itself.
+    If a callback raises SystemExit or KeyboardInterrupt, `run_forever` raises it, as it does for timers of the loop.
 
     The other timers still fire later.
     """

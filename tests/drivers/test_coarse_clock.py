@@ -46,7 +46,9 @@ def set_many(wheel: TimerWheel, clock: CoarseClock, done: threading.Event | asyn
 @pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
 def test_a_thread_is_never_early(design):
     """
-    On a thread, no timer fires before the coarse clock has reached its deadline, and a tick costs few wake-ups.
+    On a thread, no timer fires before the coarse clock has reached its deadline.
+
+    Each step of the clock causes only a few wake-ups.
     """
     clock, done = CoarseClock(), threading.Event()
     wheel = TimerWheel(clock=clock, wheel=None if design is None else design())

@@ -341,7 +341,7 @@ def test_a_series_waits_for_its_coroutine(design):
 
 def test_a_closed_loop_drops_no_coroutine(design):
     """
-    If a pool makes a coroutine for a loop that is closed, the coroutine is closed and reported.
+    If a callback in a pool returns a coroutine after its loop was closed, the coroutine is closed and reported.
     """
     told: list[str] = []
     at_work, go_on, reported = threading.Event(), threading.Event(), threading.Event()

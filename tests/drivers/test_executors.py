@@ -470,7 +470,7 @@ def test_one_pool_for_two_wheels():
 
 def test_one_of_many_moves_is_refused():
     """
-    If `move_many` refuses one of its timers, the timers before it are already moved, and fire at their new times.
+    If `move_many` reaches the limit of pending timers, it refuses a timer. The timers before it are moved and fire.
     """
     fired, refused = threading.Event(), threading.Event()
 

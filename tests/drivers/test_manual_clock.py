@@ -231,7 +231,9 @@ def test_timers_without_end_in_the_past():
 
 def test_attaching_twice_and_detaching():
     """
-    Attaching a wheel twice has no effect, and closing it detaches it. A wheel that is not attached can be detached.
+    Attaching a wheel twice has no effect, and closing it detaches it.
+
+    Detaching a wheel that is not attached has no effect.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)

@@ -124,7 +124,7 @@ def test_a_wheel_that_is_set_at_the_end(kind):
 
 def test_a_waiting_main_thread_can_be_interrupted(kind):
     """
-    While the main thread waits, Ctrl-C is raised there, and not in the thread of the timers.
+    If the main thread waits, Ctrl-C raises KeyboardInterrupt in the main thread, and not in the thread of the timers.
     """
     expect(
         """

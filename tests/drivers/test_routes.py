@@ -16,7 +16,7 @@ from tickwheel.drivers._key_shard import jump_hash, stable_hash
 
 def test_heavy_hitters():
     """
-    Every key that gets more than the threshold's share of all operations is detected as hot, whatever the other keys.
+    A key is detected as hot if its share of all operations is above the threshold, whatever the other keys are.
 
     A key with a smaller share does not stay hot for long.
     """
@@ -34,9 +34,9 @@ def test_heavy_hitters():
 
 def test_jump_hash_moves_little():
     """
-    A new shard takes an equal share of keys from each other shard, and no key moves between the other shards.
+    A new shard takes an equal share of keys from every old shard, and no key moves between old shards.
 
-    The keys are evenly distributed.
+    Afterwards the keys are evenly distributed.
     """
     keys = [stable_hash(f"key {number}") for number in range(20_000)]
     for shards in range(1, 9):

@@ -1,7 +1,7 @@
 """
 A sharded wheel. Each key is in one shard, and its events are in order.
 
-This holds even if shards are added, or a shard is hot or blocked.
+This holds even if shards are added, a key is hot, or a shard is blocked.
 """
 
 from __future__ import annotations
@@ -119,7 +119,9 @@ def test_a_shard_is_added(make_rig):
 
 def test_set_while_it_expires(make_rig):
     """
-    A key that is set while it expires stays on its shard until its next expiry, and then moves to its home shard.
+    If `on_expire` sets the expiring key again, the key stays on its shard, even if shards were added.
+
+    If the key is set after its last expiry, it goes to the shard that its hash gives.
     """
     where: list[int] = []
 
@@ -166,7 +168,9 @@ def test_drain_and_close(make_rig):
 
 def test_bad_input(make_rig):
     """
-    An invalid delay, key, share or number of shards is refused, the error names it, and nothing is changed.
+    An invalid delay, key, `hot_share`, `hot_max` or number of shards is refused.
+
+    The error names the invalid argument, and nothing is changed.
     """
     rig = make_rig()
     rig.wheel.set("a", 1, 1)
@@ -194,7 +198,9 @@ def test_bad_input(make_rig):
 
 def test_no_room_at_home(make_rig):
     """
-    If its home shard is full, a key that is set again stays on its present shard, with its value and deadline.
+    If the home shard of a key (which its hash gives) is full, a key that is set again stays on its present shard.
+
+    The key keeps the new value and deadline.
     """
     rig = make_rig(1, max_pending=5)
     for number in range(5):
@@ -265,9 +271,10 @@ def test_a_hot_key_has_its_own_wheel(make_rig):
 
 def test_a_hot_key_that_cannot_move_back(make_rig):
     """
-    If a hot key cannot move back, because its home shard is full, its own wheel is closed when the key expires.
+    A hot key has its own wheel. If the key cannot move back to a shard, this wheel is closed when the key expires.
 
-    Until then this wheel counts towards `hot_max`.
+    Here the home shard, which the key's hash gives, is full. Until the key expires, its own wheel counts towards
+    `hot_max`.
     """
     rig = make_rig(1, hot_share=0.5, hot_max=1, max_pending=500)
     for number in range(WINDOW):
@@ -355,7 +362,7 @@ def test_a_key_that_expires_during_its_move(make_rig, changes_its_shard):
 
 def test_a_key_that_expires_while_it_cools(make_rig):
     """
-    If a hot key becomes due while it moves back to its home shard, it expires once.
+    If a hot key becomes due while it moves from its own wheel back to a shard, it expires once.
     """
     rig = make_rig(2, hot_share=0.3, hot_max=1)
     for number in range(WINDOW):
@@ -370,7 +377,7 @@ def test_a_key_that_expires_while_it_cools(make_rig):
 
 def expire_before_cancels(rig: Rig, shard: Any, delay: float) -> None:
     """
-    Before each cancel on *shard*, let *delay* seconds pass, as if another thread came first.
+    Let *delay* seconds pass before each cancel on *shard*, so that a key can expire just before it is cancelled.
     """
     cancel = shard.cancel
 

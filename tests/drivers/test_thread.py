@@ -84,7 +84,7 @@ def test_no_thread_before_the_first_timer():
 @pytest.mark.realtime
 def test_one_wakeup_for_one_timer():
     """
-    A timer that starts the thread costs one wake-up. An idle wheel, or a timer that is not yet due, costs none.
+    A timer that starts the thread costs one wake-up. Further timers that are not yet due cost none.
     """
     wheel = TimerWheel()
     fired(wheel, 0.05)

@@ -56,7 +56,9 @@ def test_the_class_level_verbs_work(make):
 
 def test_a_subclass_that_overrides_is_called():
     """
-    If a subclass overrides `call_later`, its method is called, and may call the base method. Other methods stay fast.
+    If a subclass overrides `call_later`, its method is called, and may call the base method.
+
+    Methods that the subclass does not override are still the engine's own methods, which makes them fast.
     """
 
     class Counting(TimerWheel):
@@ -192,7 +194,7 @@ def test_a_design_belongs_to_one_wheel():
 @pytest.mark.parametrize("make", [lambda: None, HeapWheel])
 def test_a_limit_is_a_number(make):
     """
-    A limit may be any integer from 0 on. For any other value, the error names the argument.
+    The argument `limit` may be any integer from 0 on. For any other value, the error names the argument.
     """
     wheel = TimerWheel(wheel=make(), clock=ManualClock())
     wheel.call_later(0, int)
@@ -243,7 +245,7 @@ def test_a_wheel_of_limited_span():
 
     class Short(HeapWheel):
         """
-        A design that refuses delays of more than an hour, as a single ring does.
+        A design that refuses delays of more than an hour.
         """
 
         latest = 0

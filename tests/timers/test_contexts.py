@@ -58,7 +58,7 @@ def test_the_background_lasts():
 
 def test_cancel():
     """
-    Once a context was cancelled, it always has the same reason and cause.
+    After a context was cancelled, its reason and its cause never change.
     """
     context = with_cancel(background())
     assert [context.cancel("enough"), context.cancel("again")] == [True, False]
@@ -342,7 +342,7 @@ def test_bad_input(wheel, delay, error):
     """
     For an invalid delay or time, the error names the argument.
 
-    Nothing is left behind.
+    No timer and no context is left behind.
     """
     root = background(wheel)
     for make, name in ((with_timeout, "delay"), (with_deadline, "when")):
@@ -370,7 +370,7 @@ def test_no_wheel(wheel):
 
 def test_two_clocks(clock, wheel):
     """
-    If a child uses a different wheel from its parent, its deadline is a time of the child's wheel.
+    If a child uses a different wheel from its parent, the child's deadline is a time of the child's wheel.
 
     The child gets at most the remaining time of the parent.
     """
@@ -464,7 +464,7 @@ def test_a_chain_of_any_length():
 
 def test_a_chain_of_values():
     """
-    The last of 100,000 contexts in a chain finds a value of the first. The chain can be freed, ended or not.
+    The last of 100,000 contexts in a chain finds a value that the first one holds. The chain can then be freed.
     """
     context = background()
     for number in range(LINKS):
@@ -487,7 +487,7 @@ def test_a_deadline_far_above():
 
 def test_the_middle_of_a_chain():
     """
-    If a context in the middle of a chain ends, its parent goes on, and no longer refers to it.
+    If a context in the middle of a chain ends, its parent does not end, and no longer refers to it.
     """
     root = background()
     middle = with_cancel(root)

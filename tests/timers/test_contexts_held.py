@@ -22,7 +22,7 @@ PATIENCE_S = 60.0
 
 def test_children_without_references_are_forgotten():
     """
-    A long-lived parent does not keep a child alive that no code refers to, and whose end no code waits for.
+    A long-lived parent keeps a child alive only if other code refers to the child or waits for its end.
     """
     wheel = TimerWheel(clock=ManualClock())
     parent = with_timeout(background(wheel), 60)
@@ -77,9 +77,9 @@ def test_cancelled_timers_are_forgotten(design):
 
 def test_unreferenced_contexts_call_their_callbacks():
     """
-    If a context is no longer referenced, its end still calls its `on_end` callbacks once, and cancels its timers.
+    If a context is no longer referenced, its `on_end` callbacks are still called once when it ends.
 
-    This holds at any depth below the root.
+    Its timers are then cancelled. This holds at any depth below the root.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)

@@ -90,7 +90,9 @@ class TwoLives(WheelEngine):
 
 class Unstable(WheelEngine):
     """
-    A faulty engine: a timer that is moved to its present deadline does not become the last of several equal deadlines.
+    A faulty engine: if a timer is moved to its present deadline, it keeps its place among timers with this deadline.
+
+    A correct engine fires it after the other timers with this deadline.
     """
 
     def move(self, timer: Any, deadline: int) -> bool:
@@ -112,7 +114,10 @@ class Generous(WheelEngine):
 @pytest.mark.parametrize("broken", [NoCutoff, SilentExit, TwoLives, Unstable, Generous])
 def test_a_faulty_engine_is_found(broken):
     """
-    A faulty engine is detected within some thousand operations, and the reduced program still shows the fault.
+    A faulty engine is detected within some thousand operations.
+
+    The failing program of operations is then shortened. It still fails on the faulty engine, and succeeds on a correct
+    engine.
     """
 
     def make_engine(clock: ManualClock, max_pending: int | None) -> WheelEngine:

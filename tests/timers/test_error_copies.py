@@ -65,7 +65,7 @@ class OverwrittenError(Exception):
 
 class SealedError(Exception):
     """
-    An error whose arguments cannot be set.
+    An error whose attribute `args` cannot be set.
     """
 
     @property
@@ -194,9 +194,10 @@ def chained():
 
 def test_the_chain_ends_before_the_caller():
     """
-    A copy of a load's error has the causes of this error.
+    A copy of the error that a load raised has the causes of that error, but nothing that belongs to the caller.
 
-    It does not have the error that the caller was handling when it began the load, and no frames of the caller.
+    It does not refer to an error that the caller was handling when the load began. It has no traceback frames of the
+    caller.
     """
     outer, error = chained()
     assert error.__cause__.__context__ is outer

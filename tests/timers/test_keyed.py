@@ -205,7 +205,7 @@ def test_drain_in_on_expire(make_rig):
 
 def test_close(make_rig):
     """
-    `close` returns the keyed timers, too.
+    `close` also returns the keyed timers.
 
     On a closed wheel `set` raises, and the other methods have no effect.
     """

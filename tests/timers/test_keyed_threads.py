@@ -65,7 +65,8 @@ def test_a_set_from_inside_a_set_wins_whole(by_name):
     """
     If `set` is called during another call of `set` for the same key, the value and the deadline of the inner call stay.
 
-    Here the driver makes the inner call when the outer call gives it an earlier deadline.
+    Here the outer call makes the earliest deadline earlier. The wheel reports this to its driver, which makes the inner
+    call.
     """
     wheel = TimerWheel(on_expire=print, clock=ManualClock())
     start = wheel.time()
@@ -148,7 +149,7 @@ def test_a_subclass_keeps_its_own_set():
 
 def test_a_replaced_value_is_released():
     """
-    A pending key refers only to its newest value. A cycle from this value to the wheel is collected.
+    A wheel keeps only the newest value of a pending key. If this value refers to the wheel, both can be collected.
     """
 
     class Value:

@@ -187,7 +187,9 @@ def test_at_every_line_of_a_verb(verb):
 
 def test_at_every_line_of_a_turn():
     """
-    Wherever a turn is interrupted, timers, keys and contexts fire once, and the wheel works afterwards.
+    Wherever the firing of due timers is interrupted, timers, keys and contexts fire once.
+
+    Afterwards the wheel works as usual.
     """
     number = 0
     while True:
@@ -226,7 +228,9 @@ SERIES: dict[str, Callable[[TimerWheel], Periodic]] = {
 @pytest.mark.parametrize("kind", SERIES)
 def test_at_every_line_of_a_series(kind, is_run_now):
     """
-    Wherever a turn is interrupted, a series loses no firing and continues, even after an `Exception`.
+    Wherever the firing of due timers is interrupted, a series loses no firing and continues.
+
+    This also holds for a series whose callback raises an `Exception`.
     """
     number = 0
     while True:
@@ -254,7 +258,7 @@ def test_at_every_line_of_a_series(kind, is_run_now):
 
 def test_at_every_line_of_a_pool_that_is_full():
     """
-    If a full pool refuses a firing of a series, the series continues, at whichever line the turn is interrupted.
+    If a full pool refuses a firing of a series, the series continues, at whichever line the refusal is interrupted.
     """
 
     class Full:
@@ -281,7 +285,7 @@ def test_at_every_line_of_a_pool_that_is_full():
 
 def test_at_every_line_of_an_expiry():
     """
-    Wherever a turn is interrupted, keys, deadlines, awaited timers and cached values still expire.
+    Wherever the firing of due timers is interrupted, keys, deadlines, awaited timers and cached values still expire.
     """
     number = 0
     while True:

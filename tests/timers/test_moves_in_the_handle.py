@@ -1,5 +1,5 @@
 """
-A move to a later deadline is written only into the timer's handle, from which the engine then reads it.
+Moves to a later deadline: the move changes only the timer's handle, from which the engine later reads the deadline.
 """
 
 from __future__ import annotations

@@ -393,7 +393,7 @@ def test_conversion_functions_accept_the_same_types(value, ns):
 
 def test_beyond_all_floats():
     """
-    A number of more than 292 years means "never", whatever its type. The same number below zero means "due now".
+    A delay of more than 292 years means "never", whatever its type. The same delay below zero means "due now".
     """
     for value in (math.inf, 1e300, 10**400, Decimal("1E+400"), Fraction(10**400), timedelta.max, np.float64("inf")):
         assert to_ns(value, "value") == NEVER
@@ -431,7 +431,7 @@ def shapes(values):
 @pytest.mark.parametrize("kind", KINDS)
 def test_arrays_of_delays(rig, kind, order):
     """
-    An array is read by its format: type, width, byte order, unit and strides.
+    An array of delays is read according to its element type, width, byte order, unit and strides.
     """
     dtype = np.dtype(kind if kind == "O" else order + kind)
     values = np.array([1, 2, 3], "i8" if kind != "g" else "g").astype(dtype)

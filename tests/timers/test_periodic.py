@@ -67,7 +67,7 @@ def test_every_interval(make_rig):
 @pytest.mark.parametrize("first", [0, -1, 0.5, 7])
 def test_the_first_firing(make_rig, first):
     """
-    A series can have a first firing at any time, and its phase counts from that time.
+    The first firing of a series can be set to any time, and later firings follow it at whole intervals.
     """
     rig = make_rig()
     rig.wheel.call_every(2, rig.note, first=first)
@@ -223,7 +223,7 @@ def test_errors_do_not_end_it(make_rig):
 
 def test_an_exit_does_not_end_it(make_rig):
     """
-    If a callback of a series raises an exception such as SystemExit, the turn raises it, and the series continues.
+    If a callback of a series raises an exception such as SystemExit, `advance` raises it, and the series continues.
     """
     rig = make_rig()
 

@@ -21,7 +21,7 @@ PATIENCE_S = 20.0
 @pytest.mark.parametrize("make", [lambda: None, HeapWheel], ids=["native", "heap"])
 def test_a_run_on_a_manual_clock(make):
     """
-    If thousands of operations set, move and cancel timers, also in callbacks, the wheel keeps tickwheel's promise.
+    If thousands of operations set, move and cancel timers, also in callbacks, the guarantees of docs/promise.md hold.
     """
     seed = random.randrange(2**32)
     rng = random.Random(seed)
@@ -52,7 +52,7 @@ def test_a_run_on_a_manual_clock(make):
 @pytest.mark.realtime
 def test_a_run_on_a_thread():
     """
-    A wheel on a thread keeps tickwheel's promise while three other threads use it.
+    The guarantees of docs/promise.md hold for a wheel on a thread while three other threads use it.
     """
     with TimerWheel() as wheel:
         log = PromiseLog(wheel)

@@ -67,7 +67,7 @@ def work(clock, wheel):
 @pytest.mark.parametrize("hook", ["settrace", "setprofile"])
 def test_between_any_two_lines(hook):
     """
-    If a tracer calls the default wheel between any two lines, no timer is lost, and no call fails.
+    If a tracer uses a wheel of the default design between any two lines, no timer is lost, and no call fails.
     """
     clock, errors = ManualClock(), []
     wheel = TimerWheel(clock=clock, on_expire=lambda *_: None, on_error=lambda error, _: errors.append(error))

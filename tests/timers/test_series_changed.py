@@ -155,7 +155,7 @@ def test_an_ended_series_stays_ended(rig):
 
 def test_times_is_a_count(rig):
     """
-    `times` must be an integer, because a series would never reach another number.
+    `times` must be an integer, because the number of firings of a series is always an integer.
     """
     for times in (1.5, "2", 2.0):
         with pytest.raises(TypeError, match=f"times is {times!r}: pass an integer"):
@@ -242,7 +242,7 @@ def test_a_firing_that_was_overtaken(rig):
 
 def test_due_again_before_the_call_has_ended(rig):
     """
-    If the next firing of a series already waits for a worker when a call ends, the series continues.
+    If the next firing of a series waits for a worker before its current call has ended, the series continues.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)

@@ -34,7 +34,9 @@ begin = 1_000.0
 @WHEELS
 def test_until(design):
     """
-    A series fires at `until` but never later, also together with a number of firings, a pause or a new interval.
+    A series fires at `until` but never later.
+
+    This also holds if its number of firings is limited, or if it is paused or gets a new interval.
     """
     clock, wheel, fired, note = make(design)
     series = wheel.call_every(1, note, until=begin + 3)
@@ -70,9 +72,9 @@ def test_until_before_the_first(design, until):
 @WHEELS
 def test_run_now(design):
     """
-    `run_now` fires in the next turn. It counts as a firing and keeps the phase.
+    `run_now` makes a series fire in the next turn of the wheel. This counts as a firing, and the phase stays the same.
 
-    On a paused or ended series it does nothing.
+    On a paused or ended series `run_now` does nothing.
     """
     clock, wheel, fired, note = make(design)
     series = wheel.call_every(1, note, times=5)
@@ -112,7 +114,7 @@ def test_run_now_inside(design):
 
 def test_a_series_is_complete_before_others_see_it():
     """
-    If another thread finds a series while it is being set, the series already has all parts of a handle.
+    If another thread sees a series while it is being set, the series already has all attributes of a handle.
     """
     seen = []
     clock, wheel, _, note = make(None)

@@ -19,7 +19,7 @@ TENTH = timedelta(milliseconds=100)
 
 def test_keys():
     """
-    Keyed timers, including those in shards, can be set and moved by a timedelta.
+    A keyed timer can be set and moved by a timedelta, in a plain wheel and in a sharded wheel.
     """
     clock = ManualClock()
     expired: list[object] = []

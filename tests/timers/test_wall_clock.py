@@ -47,7 +47,7 @@ class Rig:
 
     def until_a_look(self) -> None:
         """
-        Let time pass until the series next check the wall clock.
+        Advance the clock to its next full minute, when all series check the wall clock.
         """
         self.clock.advance(60 - self.clock.monotonic_ns() % (60 * 10**9) / 1e9)
 
@@ -137,7 +137,7 @@ def test_the_day_that_never_was_is_skipped():
 
 def test_set_back_before_the_instant(rig):
     """
-    If the clock is set back before the due time, the firing comes later by the same length.
+    If the clock is set back while a firing is pending, the series fires later by the same length of time.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.clock.advance(HOUR - 90)
@@ -186,9 +186,9 @@ def test_drift_just_after_a_firing(rig):
 )
 def test_set_forward(rig, misfire, fired, missed):
     """
-    If the clock is set past due times, the misfire policy decides how the series makes up for them within a minute.
+    If the clock is set forward over due times, the misfire policy decides what the series does within a minute.
 
-    The series fires once for all of them, once for each of them, or not at all.
+    The series fires once for all of the missed times, once for each of them, or not at all.
     """
     series = rig.wheel.call_cron("0 * * * *", rig.note, misfire=misfire)
     rig.until_a_look()
@@ -282,7 +282,9 @@ def test_a_wall_clock_that_stands_still():
 
 def test_a_clock_beyond_the_precision_of_floats():
     """
-    If the clock's time in seconds is rounded down by a nanosecond, the checks of the wall clock still make progress.
+    If a float of the clock's time is too imprecise, the checks of the wall clock do not repeat endlessly.
+
+    The series still fires on time.
     """
     clock = ManualClock(9_007_199_999_999_990, wall=NOON.timestamp())
     fired: list[int] = []

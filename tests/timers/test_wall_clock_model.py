@@ -49,7 +49,7 @@ class Model:
 
     def aim(self, after: int) -> None:
         """
-        Set the due time to the first match after *after*.
+        Set the due time to the first second later than *after* at which the series matches.
         """
         self.after, self.due = after, self.first_after(after)
 
@@ -63,7 +63,7 @@ class Model:
 
     def passed(self, until: int) -> int:
         """
-        Return the number of missed matches: those after the present due time and up to *until*, at most 100.
+        Return the number of matches after the present due time and up to *until*, at most 100.
         """
         count, at = 0, self.first_after(self.due)
         while at <= until and count < 100:
@@ -103,7 +103,7 @@ def test_a_series_fires_like_its_model(seed):
     """
     However the clock is set, the series fires when the model does.
 
-    It has the same next time and the same number of missed firings.
+    Both have the same next time and the same number of missed firings.
     """
     rng = random.Random(seed)
     every, (tz, start), misfire = rng.choice(EVERY), rng.choice(STARTS), rng.choice(("once", "skip", "all"))

@@ -26,7 +26,7 @@ class TestWheelEngine(EngineSuite):
 @pytest.mark.parametrize("part", [lambda engine: engine, lambda engine: engine._filing.wheel], ids=["engine", "wheel"])
 def test_the_counts_of_a_drain_that_a_signal_interrupts(part: Callable[[WheelEngine], Any]) -> None:
     """
-    If a signal handler sets and cancels timers while a drain counts, the counts include these timers.
+    If a signal handler sets and cancels a timer while `drain` counts the timers, `stats` includes this timer.
     """
     engine = WheelEngine(HeapWheel(), ManualClock())
     engine.call_later(1, print)

@@ -39,7 +39,9 @@ def make(request: pytest.FixtureRequest) -> Callable[[float], Any]:
 @pytest.fixture(params=[name for name in DESIGNS if name != "native"])
 def make_python(request: pytest.FixtureRequest) -> Callable[[float], Any]:
     """
-    Return a function that makes a wheel of one design written in Python, whose work can be counted in lines.
+    Return a function that makes a wheel of one design. Every design but the native one is used.
+
+    These designs are written in Python, so a test can count the lines that they run.
     """
     return DESIGNS[request.param]
 

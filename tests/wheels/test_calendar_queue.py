@@ -38,7 +38,7 @@ def test_pages_stay_short_where_deadlines_spread() -> None:
 
 def test_skew_crowds_a_page() -> None:
     """
-    If a quarter of the deadlines is far denser than the others, one page has this whole quarter.
+    If a quarter of the deadlines is very close together, one page has all of them.
 
     This is the weak point of the design.
     """

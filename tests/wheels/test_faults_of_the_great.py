@@ -89,9 +89,9 @@ def test_the_collector_is_not_counted() -> None:
 @pytest.mark.parametrize("design", [NativeWheel, HeapWheel, RoundsWheel, HierarchicalWheel, CascadingWheel])
 def test_tokio_hangs_after_12_days(design: Any) -> None:
     """
-    If a deadline is one whole turn of a level ahead, the entry is in the present slot. It is neither lost nor early.
+    If a deadline is one whole turn of a level ahead, the entry is filed in the present slot.
 
-    (This is tokio #8334.)
+    It is neither lost nor delivered early (tokio #8334).
     """
     for turn in level_edges():
         for start in (0, turn - 1, turn, turn + 1, 3 * turn // 2):
@@ -129,7 +129,7 @@ def test_delays_about_the_span() -> None:
 
 def test_delays_about_a_turn(make_ticked: Make) -> None:
     """
-    Delays of one or more turns, plus or minus a nanosecond, end on time. So does the longest possible delay.
+    Delays of whole turns of a ring, plus or minus a nanosecond, end on time. So does the longest possible delay.
     """
     wheel = make_ticked(1)
     wheel.advance(3 * SECOND)

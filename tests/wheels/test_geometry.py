@@ -82,9 +82,9 @@ def test_only_single_has_a_span() -> None:
 
 def test_start_of_the_hierarchical_wheel() -> None:
     """
-    If `start` (in seconds) is given, the wheel begins at that time and not at zero.
+    If `start` (in seconds) is given, the wheel's time begins at `start` and not at zero.
 
-    So near deadlines need only one level.
+    Deadlines shortly after `start` then need only one level.
     """
     start = 10**9
     wheel = HierarchicalWheel(tick=1, slots=20, start=start)
@@ -125,7 +125,9 @@ def test_wheels_are_made_on_demand() -> None:
 )
 def test_level_for(tick: int, pointer: int, level: int) -> None:
     """
-    An entry is in the finest ring for which its tick and the counter agree in all bits above the bits of this ring.
+    An entry is filed in the finest ring that can hold it.
+
+    In all bits above the bits of this ring, the entry's tick must equal the wheel's counter.
     """
     assert _level_for(tick, pointer) == level
 

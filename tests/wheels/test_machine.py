@@ -40,7 +40,7 @@ def test_a_seed_repeats_its_run() -> None:
 
 def test_the_command_prints_seed_and_divergences(capsys: pytest.CaptureFixture[str]) -> None:
     """
-    The command prints the seed and the number of operations, and that no operation diverged.
+    The command prints the seed and the number of operations, and that no result differed from the model's.
     """
     assert main(["--wheel", "heap", "--operations", "3000", "--seed", "5"]) == 0
     line = capsys.readouterr().out
@@ -50,7 +50,7 @@ def test_the_command_prints_seed_and_divergences(capsys: pytest.CaptureFixture[s
 
 def test_the_command_prints_a_divergence(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    If an operation diverges, the command prints it and exits with 1.
+    If an operation gives a different result than the model, the command prints this divergence and exits with 1.
     """
     monkeypatch.setitem(DESIGNS, "heap", (lambda _: EarlyWheel(),))
     assert main(["--wheel", "heap", "--operations", "3000", "--seed", "5"]) == 1
@@ -62,7 +62,9 @@ def test_the_command_plays_programs_of_callbacks_too(
     wheel: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
-    The command can also run an engine, given by its name, and detects that an engine over a faulty wheel diverges.
+    The command can also test an engine, if the engine's name is passed.
+
+    If the engine uses a faulty wheel, the command finds an operation whose result differs from the model's.
     """
     make = EarlyWheel if wheel == "early" else wheel
     monkeypatch.setitem(ENGINES, "heap-engine", lambda clock, limit: WheelEngine(make(), clock, max_pending=limit))
@@ -97,7 +99,7 @@ class ForgetfulWheel(HeapWheel):
 
 class DoublingWheel(HeapWheel):
     """
-    A faulty wheel that delivers the last entry of a limited delivery a second time.
+    A faulty wheel that inserts an entry again after its delivery, if the delivery was limited to two entries.
     """
 
     def advance(self, now: int, limit: int | None = None) -> list[Any]:
@@ -173,7 +175,10 @@ BROKEN = [EarlyWheel, ForgetfulWheel, DoublingWheel, UnstableWheel, SleepyWheel,
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_faulty_wheel_is_found(broken: Callable[[], HeapWheel]) -> None:
     """
-    A faulty wheel is detected within a few thousand operations, and the reduced program still shows the fault.
+    A faulty wheel is detected within a few thousand operations.
+
+    The failing program of operations is then shortened. It still fails on the faulty wheel, and succeeds on a correct
+    wheel.
     """
     with pytest.raises(DivergenceError) as found:
         run_machine(lambda _: broken(), random.randrange(2**32), 50_000, check_every=7)
@@ -188,7 +193,7 @@ def test_a_faulty_wheel_is_found(broken: Callable[[], HeapWheel]) -> None:
 @pytest.mark.parametrize("operation", ["cancel", "move", "look"])
 def test_an_omitted_insert_is_not_another_entry(operation: str) -> None:
     """
-    If a reduced program omits an insert, later operations on the omitted entry do nothing.
+    If an insert was left out to shorten a failing program, later operations on its entry do nothing.
 
     The wheel may give the number of the omitted insert to a different entry as its id. This entry is not affected.
     """

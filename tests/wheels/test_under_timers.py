@@ -26,7 +26,7 @@ DEFAULT: dict[str, Any] = {
 
 class TestNativeUnderEngine(EngineSuite):
     """
-    The engine's contract suite over the native wheel alone.
+    The engine's contract suite on a `WheelEngine` that uses the native wheel.
     """
 
     def make_engine(self, clock: ManualClock, max_pending: int | None = None) -> WheelEngine:
@@ -35,7 +35,7 @@ class TestNativeUnderEngine(EngineSuite):
 
 class TestRoundsUnderEngine(EngineSuite):
     """
-    The engine's contract suite over a ring of rounds. Its tick is a nanosecond, so it is exact.
+    The engine's contract suite on the rounds wheel. It is exact, because its tick is a nanosecond.
     """
 
     def make_engine(self, clock: ManualClock, max_pending: int | None = None) -> WheelEngine:
@@ -86,7 +86,9 @@ def test_on_a_manual_clock(name: str) -> None:
 
 def test_a_span_counts_from_now() -> None:
     """
-    A ring that was idle for a day accepts a delay of its span. It refuses a longer delay, and does not store it.
+    A ring that was idle for a day still accepts a delay as long as its span.
+
+    It refuses a longer delay, and does not store it.
     """
     clock = ManualClock()
     wheel = TimerWheel(wheel=SingleWheel(tick=1, slots=10), clock=clock)
