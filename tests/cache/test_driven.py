@@ -71,7 +71,7 @@ def test_a_wheel_that_is_full(clock):
     """
     If the wheel refuses the timer of the cache, the caller of `set` gets the error.
 
-    The next call of `set` sets the timer again, even if its own entry expires later than the entries before it.
+    The next call of `set` sets the timer again, even if it adds an entry that expires later than the first one.
     """
     wheel = TimerWheel(clock=clock, max_pending=1)
     in_the_way = wheel.call_later(1_000.0, print)
@@ -350,7 +350,7 @@ class Doorman:
 @pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
 def test_a_full_executor(clock, design):
     """
-    If an executor is full when entries become due, they are removed as soon as it has room.
+    If an executor is full when entries become due, the entries are removed as soon as the executor has room.
 
     Later entries expire as usual.
     """
@@ -371,7 +371,9 @@ def test_a_full_executor(clock, design):
 @pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
 def test_after_a_drain(clock, design):
     """
-    If the wheel was drained, the next call of `set` lets the cache remove expired entries again.
+    A drain of the wheel also removes the timer of the cache.
+
+    The next call of `set` sets this timer again, and then all entries expire on time.
     """
     told = []
     wheel = TimerWheel(wheel=design and design(), clock=clock)

@@ -163,7 +163,7 @@ CACHES = {"plain": plain, "renewing": renewing, "driven": driven, "by function":
 
 
 LOADING = {"run", "_keep", "_settle", "count", "_count", "held", "__call__", "<dictcomp>", "<lambda>"}
-"""Functions that run the loader and store its value. If one raises an Exception, a take may return the old value."""
+"""Functions that run a loader. If a signal handler raises an Exception in one, a take may return the old value."""
 
 
 def in_thread(function, *args):

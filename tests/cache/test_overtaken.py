@@ -115,7 +115,7 @@ def test_a_write_during_a_load_stays(take, write):
 @pytest.mark.parametrize("remove", REMOVALS)
 def test_a_removal_during_a_load_stays(take, remove):
     """
-    If a key is removed during a load of this key, it has no value after the load, even if it had none before the load.
+    If a key is removed during a load of this key, the load stores nothing, even if the key had no value before.
     """
     cache = TTLCache(10, 60.0)
     assert take(cache, REMOVALS[remove]) == "old"
@@ -143,7 +143,7 @@ def test_other_operations_do_not_affect_a_load(take):
 @pytest.mark.parametrize("act", ["write", "removal"])
 def test_keys_that_a_subclass_makes(take, act):
     """
-    If a subclass maps several keys to one entry, a write of one of these keys overtakes a load of another one.
+    If a subclass maps several keys to one entry, a load of one key stores nothing if another of them was written.
     """
     cache = Lower(10, 60.0)
     if act == "write":

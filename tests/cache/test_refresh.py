@@ -76,7 +76,7 @@ def source():
 
 def test_refresh_ahead(clock, source):
     """
-    If a value is taken in the last seconds of its lifetime, it is returned at once, and one background load starts.
+    A value that is taken in the last seconds of its lifetime is returned at once, and one background load starts.
     """
     cache = make(clock, ahead=3.0)
     assert cache.take("a", source) == "a 1"
@@ -231,7 +231,9 @@ def test_a_write_during_a_refresh_stays(clock, source):
 
 def test_background_loads_are_bounded(clock, source):
     """
-    At the limit, no further background load starts. The value is still returned, and the refused load is counted.
+    At the limit of background loads, a take returns the present value, but starts no further load.
+
+    The refused load is counted.
     """
     cache = make(clock, ahead=5.0, loads_max=2)
     for key in "abcd":

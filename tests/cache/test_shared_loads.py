@@ -107,7 +107,7 @@ def test_a_thread_waits_for_the_load_of_a_task(cache, joined):
 
 def test_tasks_of_two_loops_share(cache):
     """
-    If a task takes a key while a task on another loop loads it, the first task waits for that load.
+    If a task takes a key that a task on another loop is loading, it waits for that load.
     """
     begun, ends = threading.Event(), []
 

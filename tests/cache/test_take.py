@@ -110,7 +110,7 @@ def test_an_interrupt_stays_with_its_thread():
 
 def test_keys_do_not_wait_for_one_another():
     """
-    A loader may take other keys. If it takes the key that it loads, it gets an error, because it would wait for itself.
+    A loader may take other keys. If it takes its own key, it gets an error, because it would wait for itself.
     """
     cache = TTLCache(10, 60.0)
     assert cache.take("a", lambda _: cache.take("b", lambda _: 2) + 1) == 3
@@ -234,7 +234,7 @@ def test_a_loader_that_is_cancelled_from_inside():
 
 def test_a_waiter_that_is_cancelled_leaves_the_load_to_others():
     """
-    If a waiting task is cancelled, the load continues for the other tasks, even if this task began the load.
+    If a waiting task is cancelled, the load continues for the other tasks, even if the cancelled task began the load.
     """
 
     async def main():

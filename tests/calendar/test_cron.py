@@ -143,7 +143,8 @@ def test_dialects_differ_in_starred_day_steps():
     """
     If a line has `*/5` as the day and also a weekday, the dialects differ.
 
-    With five fields both must match, as in Debian. With six fields one match is enough, as in robfig/cron.
+    With five fields the day and the weekday must match, as in Debian. With six fields one of them is enough, as in
+    robfig/cron.
     """
     july = 1_341_878_400_000  # 2012-07-10
     monday_the_sixth = 1_344_211_200_000

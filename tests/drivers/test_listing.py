@@ -43,7 +43,9 @@ def test_everything_is_listed(wheel):
 
 def test_keys(wheel):
     """
-    Keys are listed by deadline up to the limit. A moved key is listed at its new place, also among timers without keys.
+    `keys` lists keys by deadline, up to the requested number. A key that was moved is listed by its new deadline.
+
+    Timers without keys do not change this order.
     """
     for number in range(300):
         wheel.call_later(number / 1000, print)

@@ -373,7 +373,7 @@ print("end")
 @needs_fork
 def test_a_fork_with_a_boot_clock(kind):
     """
-    A parent and its forked child wait for the boot clock separately, so that neither affects the waits of the other.
+    A parent and its forked child use separate waits for the boot clock, and neither affects the other.
     """
     expect(
         FORK

@@ -138,7 +138,9 @@ def test_a_bound_timer_leaves_its_context(rig: Rig) -> None:
 
 def test_an_error_in_a_hash_is_reported_too(rig: Rig) -> None:
     """
-    If the hash of a refused key raises, both the error and the refusal are reported. Other keys are not affected.
+    If the expiry of a key is refused and the key's hash raises, both the refusal and the error are reported.
+
+    Other keys are not affected.
     """
 
     class Key:

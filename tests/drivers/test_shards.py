@@ -94,7 +94,7 @@ def test_equal_keys_are_one_key(make_rig):
 
 def test_a_shard_is_added(make_rig):
     """
-    A new shard gets its share of the keys that are set from then on.
+    A new shard gets its share of the keys that are set after it was added.
 
     A key that is pending in another shard expires there, or moves when it is set again.
     """
@@ -198,9 +198,9 @@ def test_bad_input(make_rig):
 
 def test_no_room_at_home(make_rig):
     """
-    If the home shard of a key (which its hash gives) is full, a key that is set again stays on its present shard.
+    If a pending key is set while its home shard (the shard that its hash gives) is full, it stays on its present shard.
 
-    The key keeps the new value and deadline.
+    The key gets the new value and deadline.
     """
     rig = make_rig(1, max_pending=5)
     for number in range(5):
@@ -362,7 +362,7 @@ def test_a_key_that_expires_during_its_move(make_rig, changes_its_shard):
 
 def test_a_key_that_expires_while_it_cools(make_rig):
     """
-    If a hot key becomes due while it moves from its own wheel back to a shard, it expires once.
+    A hot key that becomes due while it moves from its own wheel back to a shard expires once.
     """
     rig = make_rig(2, hot_share=0.3, hot_max=1)
     for number in range(WINDOW):

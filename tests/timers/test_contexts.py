@@ -320,7 +320,7 @@ def test_drained_with_its_wheel(wheel):
     """
     If a wheel is closed, its contexts with a deadline are cancelled.
 
-    `close` returns their timers with the user's callback and arguments.
+    `close` returns the timers that were set in contexts, with the user's callback and arguments.
     """
     context = with_timeout(background(wheel), 5)
     other = background(wheel)

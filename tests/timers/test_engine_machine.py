@@ -45,9 +45,9 @@ def test_a_seed_repeats_its_run():
 
 class NoCutoff(WheelEngine):
     """
-    A faulty engine: a turn also fires timers that were set during the turn.
+    A faulty engine: a call of `fire_due` also fires timers that callbacks set during this call.
 
-    It does so at most a thousand times, so that a callback that restarts itself comes to an end.
+    It fires at most a thousand of them, so that a callback that restarts itself comes to an end.
     """
 
     _left = 1_000

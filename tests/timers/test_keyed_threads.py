@@ -29,7 +29,9 @@ def busy_switching():
 @pytest.mark.usefixtures("busy_switching")
 def test_threads_that_set_one_key_leave_one_timer(make_rig):
     """
-    If threads set one key in different ways, one timer remains, with the value and the delay of one of these calls.
+    If several threads set one key in different ways, only one timer remains.
+
+    The timer has the value and the delay of one of these calls.
     """
     rig = make_rig()
     start = rig.wheel.time()
@@ -149,7 +151,9 @@ def test_a_subclass_keeps_its_own_set():
 
 def test_a_replaced_value_is_released():
     """
-    A wheel keeps only the newest value of a pending key. If this value refers to the wheel, both can be collected.
+    A wheel keeps only the newest value of a pending key.
+
+    If this value refers to the wheel, the wheel and the value can be collected together.
     """
 
     class Value:

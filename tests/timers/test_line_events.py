@@ -31,7 +31,9 @@ class Zap(BaseException):
 @pytest.fixture(autouse=True, scope="module")
 def collections_are_short():
     """
-    Freeze existing objects, so that garbage collections are short: one test collects at each line.
+    Freeze all existing objects, so that the garbage collections in the tests are short.
+
+    One test runs a collection for each line of code.
     """
     gc.collect()
     gc.freeze()
@@ -172,7 +174,7 @@ VERBS: dict[str, Callable[[Rig], object]] = {
 @pytest.mark.parametrize("verb", VERBS)
 def test_at_every_line_of_a_verb(verb):
     """
-    Wherever a method is interrupted, the wheel's invariants hold, and timers that are set afterwards fire.
+    If a signal handler raises anywhere in a method, the wheel's invariants hold, and timers that are set later fire.
     """
     VERBS[verb](Rig())  # completes the imports of the method
     number = 0
@@ -187,7 +189,7 @@ def test_at_every_line_of_a_verb(verb):
 
 def test_at_every_line_of_a_turn():
     """
-    Wherever the firing of due timers is interrupted, timers, keys and contexts fire once.
+    If a signal handler raises anywhere while due timers fire, each timer, key and context still fires once.
 
     Afterwards the wheel works as usual.
     """
@@ -228,7 +230,7 @@ SERIES: dict[str, Callable[[TimerWheel], Periodic]] = {
 @pytest.mark.parametrize("kind", SERIES)
 def test_at_every_line_of_a_series(kind, is_run_now):
     """
-    Wherever the firing of due timers is interrupted, a series loses no firing and continues.
+    If a signal handler raises anywhere while due timers fire, a series loses no firing and continues.
 
     This also holds for a series whose callback raises an `Exception`.
     """
@@ -258,7 +260,7 @@ def test_at_every_line_of_a_series(kind, is_run_now):
 
 def test_at_every_line_of_a_pool_that_is_full():
     """
-    If a full pool refuses a firing of a series, the series continues, at whichever line the refusal is interrupted.
+    If a signal handler raises anywhere while a full pool refuses a firing of a series, the series continues.
     """
 
     class Full:
@@ -285,7 +287,9 @@ def test_at_every_line_of_a_pool_that_is_full():
 
 def test_at_every_line_of_an_expiry():
     """
-    Wherever the firing of due timers is interrupted, keys, deadlines, awaited timers and cached values still expire.
+    If a signal handler raises anywhere while due timers fire, all due keys, deadlines and cached values still expire.
+
+    Tasks that wait for a timer are still woken.
     """
     number = 0
     while True:
@@ -316,7 +320,7 @@ def test_at_every_line_of_an_expiry():
 @pytest.mark.parametrize("verb", ["set", "move", "cancel", "drain", "add_shard", "close"])
 def test_at_every_line_of_a_shard(verb):
     """
-    Wherever a method of a sharded wheel is interrupted, each key is either set completely or not set.
+    If a signal handler raises anywhere in a method of a sharded wheel, each key is either set completely or not set.
     """
     acts = {
         "set": lambda shards: shards.set("new", 1, 1),
@@ -344,7 +348,7 @@ def test_at_every_line_of_a_shard(verb):
 
 def test_at_every_line_of_a_submit():
     """
-    If the submission of a callback to a pool is interrupted, the pool still runs later callbacks.
+    If a signal handler raises while a callback is submitted to a pool, the pool still runs later callbacks.
     """
 
     class Due:

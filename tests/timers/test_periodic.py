@@ -157,9 +157,7 @@ def test_jitter(make_rig):
 @pytest.mark.parametrize("missed", ["skip", "burst", "delay"])
 def test_jitter_longer_than_the_interval(make_rig, missed):
     """
-    Jitter may be longer than the interval.
-
-    No firing is omitted, because a firing waits for the previous one.
+    Jitter may be longer than the interval. No firing is omitted, because each firing waits for the previous one.
     """
     rig = make_rig()
     series = rig.wheel.call_every(1, rig.note, jitter=10, missed=missed)

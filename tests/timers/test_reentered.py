@@ -1,5 +1,5 @@
 """
-Calls that a tracer, a signal handler or a finalizer makes between any two lines of an engine's code.
+A tracer, a signal handler or a finalizer may call an engine between any two lines of the engine's code.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def work(clock, wheel):
 @pytest.mark.parametrize("hook", ["settrace", "setprofile"])
 def test_between_any_two_lines(hook):
     """
-    If a tracer uses a wheel of the default design between any two lines, no timer is lost, and no call fails.
+    If a tracer calls a native wheel between any two lines of a program, no timer is lost, and no call fails.
     """
     clock, errors = ManualClock(), []
     wheel = TimerWheel(clock=clock, on_expire=lambda *_: None, on_error=lambda error, _: errors.append(error))
@@ -88,7 +88,7 @@ def test_between_any_two_lines(hook):
 @pytest.mark.parametrize("kind", WHEELS)
 def test_between_the_lines_of_a_check(kind):
     """
-    If a wheel is called between any two lines of its method `check`, `check` finds no fault in the wheel.
+    If other code calls a wheel between any two lines of its method `check`, `check` finds no fault in the wheel.
     """
     clock = ManualClock()
     wheel = TimerWheel(wheel=WHEELS[kind](), clock=clock, on_expire=lambda *_: None)

@@ -72,7 +72,7 @@ def test_pause_and_resume(rig):
 
 def test_from_inside(rig):
     """
-    The callback of a series may pause it, resume it and change its interval.
+    The callback of a series may pause and resume the series, and change its interval.
     """
     series = rig.every(10)
     rig.then = series.pause
@@ -216,9 +216,9 @@ def test_changed_while_it_waits(rig):
 
 def test_a_firing_that_was_overtaken(rig):
     """
-    If a worker begins a firing late, the firing does nothing if the series was paused and resumed in the meantime.
+    A firing that a worker begins late does nothing if the series was paused and resumed in the meantime.
 
-    It also does nothing while the series fires in another worker.
+    It also does nothing while another worker runs the callback of the series.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)
@@ -242,7 +242,7 @@ def test_a_firing_that_was_overtaken(rig):
 
 def test_due_again_before_the_call_has_ended(rig):
     """
-    If the next firing of a series waits for a worker before its current call has ended, the series continues.
+    If the next firing of a series already waits for a worker when a call of its callback ends, the series continues.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)

@@ -36,7 +36,7 @@ def test_until(design):
     """
     A series fires at `until` but never later.
 
-    This also holds if its number of firings is limited, or if it is paused or gets a new interval.
+    This also holds if the number of firings is limited, the series is paused, or its interval is changed.
     """
     clock, wheel, fired, note = make(design)
     series = wheel.call_every(1, note, until=begin + 3)
@@ -97,7 +97,7 @@ def test_run_now(design):
 @WHEELS
 def test_run_now_inside(design):
     """
-    If the callback of a series calls `run_now`, the series fires once more in the next turn.
+    If the callback of a series calls `run_now`, the series fires once more in the next turn of the wheel.
     """
     clock, wheel, fired, note = make(design)
 

@@ -88,7 +88,7 @@ def test_every_morning(rig):
 
 def test_seconds_and_a_count(rig):
     """
-    In a line of six fields, the first field is the seconds. `times` ends the series.
+    In a line of six fields, the first field is the seconds. A series with `times` ends after that number of firings.
     """
     series = rig.wheel.call_cron("*/20 * * * * *", rig.note, times=4)
     rig.clock.advance(HOUR)
@@ -282,7 +282,7 @@ def test_a_wall_clock_that_stands_still():
 
 def test_a_clock_beyond_the_precision_of_floats():
     """
-    If a float of the clock's time is too imprecise, the checks of the wall clock do not repeat endlessly.
+    If a float cannot hold the clock's time exactly, the checks of the wall clock do not repeat endlessly.
 
     The series still fires on time.
     """
@@ -330,7 +330,7 @@ def test_pause_and_resume(rig):
 
 def test_from_inside(rig):
     """
-    The callback of a series may pause, resume and cancel it.
+    The callback of a series may pause, resume and cancel the series.
     """
     series = rig.wheel.call_cron("0 * * * *", rig.note)
     rig.then = lambda: (series.pause(), series.resume())
@@ -364,7 +364,7 @@ def test_one_instant_follows_the_clock(rig):
     """
     If the clock is set back, a series with one instant fires later.
 
-    If the clock is set past the instant, the series fires within a minute.
+    If the clock is set forward past the instant, the series fires within a minute.
     """
     rig.wheel.call_at_wall(NOON + timedelta(hours=1), rig.note)
     rig.wheel.call_at_wall(NOON + timedelta(hours=9), rig.note)

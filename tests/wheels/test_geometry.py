@@ -178,7 +178,7 @@ def test_worked_examples(name: str) -> None:
 )
 def test_views_show_every_entry(make: Any) -> None:
     """
-    The view of the rings counts every entry once, in an existing slot, except entries with the deadline NEVER.
+    The view of a wheel's rings counts every entry once, in an existing slot.
     """
     wheel = make()
     wheel.advance(1_000)
