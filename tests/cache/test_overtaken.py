@@ -143,7 +143,9 @@ def test_other_operations_do_not_affect_a_load(take):
 @pytest.mark.parametrize("act", ["write", "removal"])
 def test_keys_that_a_subclass_makes(take, act):
     """
-    If a subclass maps several keys to one entry, a load of one key stores nothing if another of them was written.
+    A subclass may map several keys to one entry.
+
+    If one of these keys is written or removed, a load of another of these keys stores nothing.
     """
     cache = Lower(10, 60.0)
     if act == "write":

@@ -63,7 +63,7 @@ def test_item_methods_of_a_subclass_are_called():
 
 def test_popitem_of_a_subclass_evicts():
     """
-    Every eviction calls a subclass's `popitem`, which chooses the entry.
+    Every eviction calls a subclass's `popitem`, which chooses the entry to evict.
     """
     gone = []
 

@@ -33,7 +33,7 @@ class SlottedError(Exception):
 
 class CountedError(Exception):
     """
-    An error that counts its constructions.
+    An error whose class counts how often it was constructed.
     """
 
     made = 0

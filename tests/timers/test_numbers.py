@@ -291,7 +291,7 @@ def cache_touched(rig: Rig, value: Any) -> float:
 
 def refresh(_rig: Rig, value: Any) -> float:
     """
-    Return how long before its expiry an entry is refreshed, in seconds.
+    Return how many seconds before the end of its lifetime an entry is refreshed.
     """
     return seconds(Refresh(ahead=value).ahead_ns)
 
@@ -451,7 +451,7 @@ def test_arrays_of_delays(rig, kind, order):
 @pytest.mark.parametrize("kind", ["i8", "u8", "O"])
 def test_arrays_of_ids(rig, kind, order):
     """
-    Ids of timers are found in arrays with any byte order and layout.
+    Arrays of timer ids are read in any byte order and layout.
     """
     for name in shapes(np.array([1])):
         rig.wheel.drain()

@@ -120,7 +120,7 @@ def test_missed(make_rig, missed, fired, left_out):
 @pytest.mark.parametrize(("missed", "fired"), [("skip", [10.5, 11]), ("burst", [10.5] * 10 + [11]), ("delay", [10.5])])
 def test_missed_by_a_jump(make_rig, missed, fired):
     """
-    The policies for missed firings also apply after a pause of the whole machine.
+    The policies for missed firings also apply after the whole machine was suspended.
     """
     rig = make_rig()
     rig.wheel.call_every(1, rig.note, missed=missed)
@@ -131,7 +131,7 @@ def test_missed_by_a_jump(make_rig, missed, fired):
 
 def test_a_callback_that_ends_at_the_next_due_time(make_rig):
     """
-    If a callback ends exactly at the next due time, that firing counts as missed.
+    If a callback of a series ends exactly when the next firing is due, this next firing counts as missed.
     """
     rig = make_rig()
     series = rig.wheel.call_every(1, rig.note, 1.0)

@@ -79,7 +79,7 @@ def test_a_run_on_a_thread():
 
 def test_a_handle_that_is_logged():
     """
-    The logging wrapper of a timer behaves like the timer.
+    The wrapper that logs the calls of a timer behaves like the timer.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)

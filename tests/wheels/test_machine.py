@@ -104,7 +104,7 @@ class DoublingWheel(HeapWheel):
 
     def advance(self, now: int, limit: int | None = None) -> list[Any]:
         """
-        Deliver, and insert the last delivered entry again.
+        Deliver due entries. If *limit* is 2 and was reached, insert the last of them again.
         """
         expired = super().advance(now, limit)
         if limit == 2 and len(expired) == limit:
