@@ -70,7 +70,7 @@ def test_counts_and_clearing_are_of_one_object():
 
 def test_coroutine_methods():
     """
-    If a coroutine method is called several times at once, the calls share one await.
+    If several calls of a coroutine method run at the same time, they share one await.
 
     The decorated method is recognised as a coroutine function.
     """

@@ -261,7 +261,7 @@ def test_repr_of_a_cache(make):
 
 def test_memory_is_freed(make):
     """
-    After many entries have left, their storage is freed.
+    After many entries have left a cache, their storage is freed.
     """
     cache = make(math.inf)
     cache.update((n, None) for n in range(50_000))

@@ -1,5 +1,5 @@
 """
-Loads that threads and tasks share with each other.
+Loads of one key that several threads and tasks share.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def test_keyed_methods_refuse_ids(make):
     """
     `cancel` and `move` refuse a number that is the id of a pending bulk timer.
 
-    Once this timer has ended, both methods take the number for a key. No such key is pending, so they return False.
+    Once this timer has ended, both methods treat the number as a key. This key is not pending, so they return False.
     """
     wheel = make(ManualClock())
     ids = wheel.call_later_many([1.0, 2.0], print)

@@ -51,7 +51,7 @@ def nothing_is_collected():
 
 def zapped(act: Callable[[], object], number: int) -> bool:
     """
-    Call *act* and raise at line event *number* of the package's code. Return True if there are that many line events.
+    Call *act* and raise at line event *number* of the package's code. Return True if it was reached.
 
     When a `with` block is left, Python reports its first line again. No signal handler can run there before `__exit__`
     of the block, so that event does not count.

@@ -165,7 +165,7 @@ def test_a_close_at_any_event_of_a_new_timer(kind, call, hook):
 
 def interrupted_at_each_event(kind, hook, end, prepare):
     """
-    Let *end* interrupt a call at its first event, then a new call at its second event, and so on.
+    Let *end* interrupt a call at its first trace event, then a new call at its second trace event, and so on.
 
     *prepare* gets a clock and a wheel, and returns the call. Yield the wheel and the result of *end* each time.
     """

@@ -222,7 +222,7 @@ def test_cancelled_siblings_of_a_due_batch(make: Make, gone: tuple[int, ...]) ->
 
 def test_stale_handles_have_no_effect(make: Make) -> None:
     """
-    The id of an entry that no longer exists has no effect on a new entry that is stored in the same place.
+    The id of an entry that no longer exists has no effect on a new entry that uses the same storage.
     """
     wheel = make(1)
     stale = wheel.insert(SECOND, "old")
