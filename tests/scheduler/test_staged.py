@@ -349,7 +349,7 @@ def test_one_share_for_stuck_lanes_of_a_target(due_at):
     table.check()
 
 
-def test_a_due_job_beside_still_lanes_full_of_later_ones():
+def test_a_due_job_beside_stalled_lanes_full_of_later_ones():
     table = small_table()
     table.stage(one_each(200, NOW + 1), 7, is_news=False)
     assert table.is_full("pull", is_due=False)

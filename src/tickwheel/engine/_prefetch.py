@@ -308,7 +308,7 @@ class Prefetcher:
             self._known = known
             self._staged.set_moving(asked | quick)
         if (now := self._clock.monotonic()) - self._quick_at > _QUICK_S:
-            # The still lanes of these targets (see `_lanes`) have room together, so they need not be read one by one.
+            # The stalled lanes of these targets (see `_lanes`) have room together, so they need not be read one by one.
             flowing = tuple(f"{target}:" for target in self._flowing.intersection(self._shares.targets()))
             kept = [lane for lane in self._quick if lane.startswith(flowing)]
             self._quick = frozenset((*kept, *(lane for lane in quick if not lane.startswith(flowing))))
