@@ -65,7 +65,7 @@ class EngineCallbacks(Protocol):
 
     def on_completed(self, ended: Sequence[StagedJob], freed: list[StagedJob]) -> None:
         """
-        Claim the jobs that waited until the *ended* attempts were over.
+        Claim the jobs that waited for the *ended* attempts.
 
-        *freed* are later generations of the same keys, which waited for these attempts. Other jobs waited for places.
+        *freed* has the jobs that waited for an attempt of the same key. Other jobs waited for places in their lanes.
         """

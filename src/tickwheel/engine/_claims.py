@@ -43,7 +43,7 @@ _FRESH_MS: Final = 2.0
 """Age in ms up to which a sample of the clock is used again: its error is then at most a fifth of a millisecond."""
 _LEAD_MIN_S: Final = 0.002
 _LEAD_MAX_S: Final = 0.04
-"""Bounds of the time from a clock sample to a due time: twice the last sample's duration, within these bounds."""
+"""Upper limit of the time by which a clock sample precedes a due time; normally twice the last sample's duration."""
 _RETRY_S: Final = 0.5
 
 
@@ -95,24 +95,17 @@ class Sampler:
 
 
 ARMING_WINDOW_MS: Final = 50
-"""
-Time in ms by which jobs are claimed before their slot of due times begins. Ten commits of a slow disk, at 5 ms each,
-fit into it. A longer time would waste more claimed attempts in a crash.
-"""
+"""Time in ms by which jobs are claimed before their slot of due times begins: enough for ten commits of a slow disk."""
 
 _ALONG_MS: Final = 4 * ARMING_WINDOW_MS
 _ALONG_MAX: Final = 4
-"""
-The commit of an acknowledgement also claims the jobs that are due within `_ALONG_MS`, if there are at most this many.
-The limit is low because a crash wastes attempts that were claimed early. If jobs are at most 134 ms apart, each such
-commit also claims the next job. The timer's thread then wakes only once per job, to fire it.
-"""
+"""The commit of an acknowledgement also claims the jobs due within `_ALONG_MS`, if there are at most this many."""
 
 SLOT_BITS: Final = 4
 """Binary logarithm of a slot's length in ms: 16 ms. A second has at most 64 slots, and each slot needs one write."""
 
 _WIDER_MAX: Final = 2
-"""Maximum number added to `SLOT_BITS` if a store has partitions: each needs its own writes, so slots are longer."""
+"""Maximum number added to `SLOT_BITS` if a store has partitions. Longer slots need fewer writes in each partition."""
 
 _CHUNK: Final = 500
 """Maximum number of jobs claimed in one write, so that callers' writes need not wait long."""
@@ -257,7 +250,7 @@ class ClaimBatcher:
 
     def claimed(self, reservation: Reservation, indexes: Sequence[int], jobs: Sequence[Job]) -> list[StagedJob]:
         """
-        Add the *jobs* of the writes at *indexes*, which the commit has claimed, and release all other reserved places.
+        Add to memory the *jobs* that the commit claimed for the writes at *indexes*; release all other reserved places.
         """
         places, epoch = reservation.places, reservation.claim.epoch
         if len(indexes) == len(places.indexes):
@@ -462,9 +455,9 @@ class ClaimBatcher:
 
     def _handlers_in_burst(self, entries: list[StagedJob]) -> set[str]:
         """
-        Return the handlers of *entries* if their claims must not overtake earlier batches; if not, an empty set.
+        Return the handlers of *entries* if they are a burst, whose claims are written in order; if not, an empty set.
 
-        A few entries may overtake the bursts of other handlers, but not a burst of their own handlers.
+        A few entries are not a burst, unless a burst of one of their handlers is being written.
         """
         handlers = {entry.job.handler for entry in entries}
         with self._lock:

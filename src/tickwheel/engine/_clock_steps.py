@@ -70,10 +70,10 @@ class ClockStepAdjuster:
 
     def right(self, jobs: Sequence[Job], epoch: int, *, is_news: bool) -> Sequence[Job]:
         """
-        Return the *jobs* whose due times are right, and rewrite all other due times.
+        Return the *jobs* whose due times are right, and rewrite the wrong due times in the store.
 
-        If *is_news* is True, this process has just committed *jobs*. If it is False, *jobs* are rows that were read
-        from the store. Rows older than a rewrite are left out, because `on_lives` is called with the rewritten jobs.
+        If *is_news* is True, this process has just committed *jobs*. If False, *jobs* were read from the store, and
+        jobs that were rewritten after the read are left out, because `on_lives` gets their new states.
         """
         if self._elapsed.is_steady or not jobs:
             return jobs

@@ -46,10 +46,7 @@ _CHUNK: Final = 500
 """Maximum number of acknowledgements in one write, so that claims and callers need not wait long."""
 
 _PAUSE_S: Final = 0.005
-"""
-Seconds from the start of one commit to the next, times the number of partitions, unless `_MANY` entries are waiting.
-After a crash, at most the jobs that ended in this time are repeated.
-"""
+"""Seconds between the starts of two commits. After a crash, at most the jobs that ended in this time are repeated."""
 
 _MANY: Final = 64
 """If this many acknowledgements wait, they are committed without a pause."""
@@ -109,7 +106,7 @@ class AckBatcher:
 
     def _is_coming(self, *, is_urgent: bool) -> bool:
         """
-        Return True if the next batch, which is posted after an answer or a pause, will include the new entries.
+        Return True if the new entries need no extra batch, because the next batch will include them.
         """
         return self._is_posting and (self._pause is None or not (is_urgent or self._is_full()))
 
@@ -118,7 +115,7 @@ class AckBatcher:
 
     def _pauses(self) -> bool:
         """
-        Set a timer for the rest of the pause; return False if the pause is over. The caller holds the lock.
+        Set a timer for the rest of the pause between commits; return False if it is over. The caller holds the lock.
         """
         left = self._posted_at + self._pause_s - self._monotonic()
         if left <= 0 or self._is_full():
@@ -151,10 +148,7 @@ class AckBatcher:
 _RETRY_S: Final = 0.5
 """Retry delay, in seconds, for an acknowledgement that the store did not answer."""
 _LATER_S: Final = 5.0
-"""
-Retry delay, in seconds, for an acknowledgement that the store cannot write even in ASCII. The delay is long because
-there may be many such acknowledgements, each with its own commit.
-"""
+"""Retry delay, in seconds, for an acknowledgement that the store cannot write even in ASCII."""
 
 
 class Completer:
@@ -211,7 +205,7 @@ class Completer:
 
     def write(self, entry: StagedJob, on_answer: Callable[[Answer | Exception], object] | None = None) -> float:
         """
-        Write the outcome of *entry*; return the current time in ms, at which a worker may start its next job.
+        Write the outcome of *entry*; return the current time in ms, so that the worker need not read the clock again.
         """
         now = self._clock.now()
         if entry.fired_at and not entry.ran_ms:
@@ -229,7 +223,7 @@ class Completer:
         rests: bool = False,
     ) -> None:
         """
-        Write that the attempt of *entry*, which this caller has withdrawn, is released and does not count.
+        Release in the store the attempt of *entry*, which this caller has withdrawn. The attempt does not count.
         """
         entry.verdict = given_back(entry.job, entry.epoch, rests=rests)
         self.write(entry, on_answer)

@@ -39,10 +39,7 @@ _LENGTH_S: Final = 3.0
 _RENEWALS: Final = 3
 
 _TRIES: Final = 4
-"""
-Number of retries of a failed renewal between two renewals. A call takes at most a fifth of the lease, so there is time
-for two more calls while the lease is trusted.
-"""
+"""Number of retries of a failed renewal, before the next regular renewal."""
 
 _MARGIN: Final = 0.2
 """Last fraction of a lease, which is not trusted because clocks drift and a firing takes time to begin."""

@@ -40,14 +40,11 @@ __all__ = ["Prefetcher"]
 _SCANNED: Final = 10_000
 """Maximum number of pending jobs that one scan reads, over all shards, which takes some milliseconds."""
 _QUICK_S: Final = 2.0
-"""
-Minimum seconds between two regroupings. A regrouping takes lanes that have begun to move out of a full group of stalled
-lanes (see the module), and costs a scan.
-"""
+"""Minimum seconds between two updates of a full group of stalled lanes (see the module). Each update costs a scan."""
 _SWEEP_S: Final = 60.0
 """Interval at which lanes with their own cursors are read again from the beginning, to find missed jobs."""
 _LAST: Final = 2**63 - 1
-"""The greatest generation, and the greatest due time."""
+"""The largest possible generation, and the largest possible due time."""
 _RETRY_S: Final = 1.0
 _LOOK_MAX_S: Final = 60.0
 """Maximum time between two scans while a job is pending, so that a clock step is noticed in time."""
@@ -56,7 +53,7 @@ _STEP_MS: Final = 250
 _WATCH_S: Final = 0.5
 """Interval at which this machine's time of day is checked while a job is pending."""
 _PAGES: Final = 4
-"""Maximum pages per scan: of a lane with its own cursor, and of a shard that is checked after a clock step."""
+"""Maximum pages that a scan reads from a lane with its own cursor, or from a shard checked after a clock step."""
 _NOWHERE: Final[Mapping[int, Position]] = {}
 _UNDER_WAY: Final = 4 * PAGE
 """Maximum number of unfinished rewrites of due times. While there are more, no further due times are checked."""
@@ -334,7 +331,7 @@ class Prefetcher:
 
     def _note_pending(self) -> None:
         """
-        Check this machine's clock from now on if a job is pending, and stop the checks if not.
+        Turn the checks of this machine's clock on if a job is pending, and off if not.
 
         The checks are off during the search for pending jobs. A commit that finds them off wakes this thread.
         """

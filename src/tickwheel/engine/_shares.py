@@ -10,16 +10,16 @@ __all__ = ["PAGE", "Shares"]
 PAGE: Final = 1_000
 """Maximum number of jobs in one page of a scan, over all shards."""
 _LEAST: Final = 64
-"""Each shard may have this many jobs in a page if the table has room, even if the page then exceeds `PAGE`."""
+"""Each shard may have this many jobs in a page of a scan if memory has room, even if the page then exceeds `PAGE`."""
 _MANY: Final = 2_000
-"""A lane is read separately if it has at least this many, and more than half, of the jobs that a scan has read."""
+"""A lane gets its own cursor if it has at least this many of the jobs that a scan read, and more than half of them."""
 _LANES_MAX: Final = 1_000
-"""Maximum number of lanes that are read separately."""
+"""Maximum number of lanes that scans read separately, each with its own cursor."""
 
 
 class Shares:
     """
-    The set of lanes that are read separately. The prefetcher changes this set, under a lock; any thread may read it.
+    The lanes that scans read separately, each with its own cursor. Only the prefetcher changes them, under a lock.
     """
 
     def __init__(self, staged: StagedJobs) -> None:
@@ -42,7 +42,7 @@ class Shares:
 
     def put_last(self, lane: str, *, has_room: bool) -> None:
         """
-        Read *lane* after the other lanes. If *has_room* is False, wait until half of its jobs have left the table.
+        Read *lane* after the other lanes. If *has_room* is False, wait until half of its staged jobs have left memory.
         """
         if lane in self._marks:
             self.remove(lane)
@@ -54,7 +54,7 @@ class Shares:
 
     def has_some(self) -> bool:
         """
-        Return True if there is enough room to read more. Even n full lanes leave enough: 1 / (3 n + 1) of the table.
+        Return True if memory has enough room to read more. Even n full lanes leave enough: 1 / (3 n + 1) of all places.
         """
         size = self._staged.size
         return self._staged.free_for_later >= max(1, min(PAGE, size // 64, size // (4 * (len(self._marks) + 1))))

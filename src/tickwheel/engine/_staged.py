@@ -102,7 +102,7 @@ class ShardProgress:
 
     def holds(self, position: Position, lane: str | None) -> bool:
         """
-        Return True if a job of *lane* at *position* was staged; None means any lane that is not read separately.
+        Return True if a job of *lane* at *position* was staged; None means any lane that does not have its own cursor.
         """
         cursor = self.cursor if lane is None else self.lanes.get(lane, START)
         return position <= cursor
@@ -133,10 +133,10 @@ _END: Final = TRANSITIONS[Step.END]
 _DROPPED: Final = Job("", 0, 0)
 _NONE: Final = (0, 0, 0)
 _CROWDS: Final = 64
-"""A stalled lane (see `_lanes`) that holds at least 1 / 64 of the table, and at least 2 jobs, is read separately."""
+"""A stalled lane (see `_lanes`) gets its own cursor if it takes at least 1 / 64 of the places in memory."""
 _CROWD_LEAST: Final = 2
 _DUE_LEAST: Final = 1_000
-"""Each lane may hold at least this many due jobs, or half of the table if the table is small."""
+"""Each lane may hold at least this many due jobs in memory, or half of all places if there are few places."""
 
 
 class StagedJobs:
@@ -225,7 +225,7 @@ class StagedJobs:
 
     def crowd_of(self, target: str, handler: str) -> str | None:
         """
-        Return which lane or target is full and has therefore refused a job; None if the whole table is full.
+        Return which lane or target is full and has therefore refused a job; None if memory has no place for any job.
         """
         lane = self.lanes.of(target, handler)
         count = self.waiting_in(lane)
@@ -371,7 +371,7 @@ class StagedJobs:
         """
         Begin to claim at most *room* of the staged *entries*. Return these entries, and the entries without room.
 
-        An entry is in neither list while another job of its key is in progress; the end of that job returns the entry.
+        Neither list has entries that wait for another job of the same key. The end of that job returns them.
         """
         begun: list[StagedJob] = []
         held: list[StagedJob] = []

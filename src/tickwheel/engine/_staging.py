@@ -46,10 +46,7 @@ _NAMED_MAX: Final = 1_000
 """Maximum number of handlers and reasons that are remembered."""
 
 _UNFIT_MAX: Final = 1_000
-"""
-Maximum number of jobs with unfit payloads that are left to other nodes one by one. Above this number, this node leaves
-all jobs of the affected handlers to other nodes.
-"""
+"""If this node meets more jobs with unfit payloads than this, it leaves all jobs of their handlers to other nodes."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 
@@ -213,9 +210,9 @@ _RETRY_S: Final = 1.0
 _FULL_S: Final = 0.25
 """Seconds before this node searches again for set-aside jobs of a full lane."""
 _TAKING_S: Final = 0.1
-"""Seconds after which a scan takes no more set-aside jobs, so that the scan does not delay other nodes' changes."""
+"""Seconds after which a scan takes no more set-aside jobs, so that it reads other nodes' changes soon."""
 _BEHIND: Final = 4_000
-"""Number of unfinished writes that set jobs aside above which lanes with their own cursors are not read."""
+"""While more than this many writes that set jobs aside are unfinished, lanes with their own cursors are not read."""
 _CHUNK: Final = 500
 """Maximum number of jobs set aside in one write, so that callers need not wait long."""
 

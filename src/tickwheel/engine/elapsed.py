@@ -29,12 +29,12 @@ from tickwheel.jobs.model import Job
 __all__ = ["RelativeJobs"]
 
 _RUNS_MAX: Final = 50_000
-"""Number of ranges of one clock step. Above this number, ranges whose last due time has passed are dropped."""
+"""If more ranges of generations are remembered for one clock step, ranges whose jobs are all overdue are dropped."""
 
 
 class _Runs:
     """
-    The generations of one clock step: sorted ranges from *first* to *last*, each with its latest due time, *until*.
+    Sorted ranges of generations: the jobs that belong to one clock step. *until* has the latest due time of each range.
     """
 
     __slots__ = ("first", "last", "limit", "until")
@@ -74,7 +74,7 @@ class _Runs:
 
 class RelativeJobs:
     """
-    The jobs of one owner that count elapsed time. Callable from any thread.
+    The jobs of one owner whose due times count elapsed time (a delay). Callable from any thread.
     """
 
     def __init__(self, clock: StoreClock, runtime: Runtime) -> None:
@@ -108,9 +108,9 @@ class RelativeJobs:
 
     def follow(self, lives: Iterable[tuple[Job, Job, int]]) -> None:
         """
-        Record the clock steps of the next runs and attempts of jobs that were settled.
+        For settled jobs, record in which clock step the due time of the next run or attempt was computed.
 
-        *lives* has, for each job, the old job, the new job, and the clock step in which the new due time was computed.
+        *lives* has, for each job, its old and its new state, and the clock step in which the new due time was computed.
         """
         for before, after, clock_step in lives:
             is_again = after.generation == before.generation

@@ -50,8 +50,8 @@ class InlineEngine(Engine):
     Limits and timeouts of handlers do not apply, and `overlap="cancel"` stops nothing, because handlers run alone and
     no time passes while they run.
 
-    *loop* runs async handlers. If there is no *loop*, or if its own thread moves the clock, each async handler gets a
-    new event loop.
+    *loop* runs async handlers. If there is no *loop*, or if the clock is moved in the thread of *loop*, each async
+    handler gets a new event loop.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class InlineEngine(Engine):
 
     def note_relative(self, jobs: Sequence[Job], clock_step: int) -> None:
         """
-        Record *jobs* with the step number of this clock, not with *clock_step*, which belongs to the callers' clock.
+        Record *jobs* under the last step of this engine's clock, because *clock_step* counts another clock's steps.
         """
         super().note_relative(jobs, self._store_clock.reading()[1])
 

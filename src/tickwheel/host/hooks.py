@@ -42,7 +42,7 @@ _ROUTINE: Final = (
 )
 
 _LATELY_S: Final = 60.0
-"""Seconds without a failure after which the same failure is logged again: in between, a retry has succeeded."""
+"""A repeated failure is logged again only if it did not occur for this many seconds."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 

@@ -22,10 +22,7 @@ from tickwheel.host.runtime import Runtime
 __all__ = ["Lifecycle", "one_life"]
 
 _BYTES: Final = 4
-"""
-Length of the random suffix: long enough to distinguish starts with the same host and process id within a lease, and
-short enough to read aloud.
-"""
+"""Length of the random suffix: it distinguishes starts with the same host and process id, and can be read aloud."""
 
 _T = TypeVar("_T")
 

@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 class Promise(Generic[_T]):
     """
-    The future of a write's answer, which one thread sets. Neither the promise nor a queued write can be cancelled.
+    A future for a write's answer, which one thread sets. Neither the promise nor a queued write can be cancelled.
 
     A promise costs less than a `concurrent.futures.Future`, which locks a condition at each step.
     """
@@ -81,4 +81,4 @@ class Promise(Generic[_T]):
 
 
 Reply: TypeAlias = Future[_T] | Promise[_T]
-"""The future of an answer, from this process or over HTTP."""
+"""A future for an answer, from this process or over HTTP."""

@@ -38,7 +38,7 @@ __all__ = ["Registry"]
 _log = logging.getLogger("tickwheel.registry")
 
 _CALLS_MAX = 10_000
-"""Maximum number of handlers that are cached in each table, because each job may have a new webhook URL."""
+"""Maximum number of handlers in each cache, because each job may have a new webhook URL."""
 
 
 class Registry:

@@ -41,7 +41,7 @@ class Standby:
 
     def begin(self, start: Callable[[], object], look: Callable[[], object]) -> None:
         """
-        Call *start* in a new thread, again after each transient `StoreError`. In between, *look* reports overdue jobs.
+        Call *start* in a new thread, and again after each transient `StoreError`. Meanwhile, *look* finds overdue jobs.
         """
         with self._lock:
             if self._thread is None or not self._thread.is_alive():  # the child of a fork lacks the thread

@@ -19,7 +19,7 @@ _ROUNDING_S: Final = 1e-6
 """Upper bound of a deadline's rounding error. A timer that fires early by less than this is set again."""
 
 _LESS_NS: Final = 0.25
-"""Nanoseconds subtracted from a deadline: more than the rounding error of a float in the clock's first days."""
+"""Nanoseconds subtracted from a deadline: more than the rounding error of a float if the clock shows only some days."""
 
 _STALE_MS: Final = 10_000.0
 """Maximum age of a sample. At this age the usual drift is a millisecond, and the largest possible drift a second."""
@@ -52,7 +52,7 @@ class StoreClock:
     is slewed (sped up or slowed down until it is right).
 
     Each step of a clock has a number, `clock_step`. The next reading or sample detects the step. Two readings with the
-    same number differ by the elapsed time. `moved_ms` returns by how many ms instants have moved since an earlier step.
+    same number differ by the elapsed time. `moved_ms` returns the sum of the steps between two numbers, in ms.
     """
 
     __slots__ = (
@@ -163,7 +163,7 @@ class StoreClock:
         """
         Return the result of `reading`, and the time in ms to which the caller adds a delay.
 
-        The caller adds the delay and 1 ms, because the current millisecond has begun. If a manual clock shows a whole
+        The caller also adds 1 ms, because a part of the current millisecond has passed. If a manual clock shows a whole
         millisecond, the returned time is 1 ms earlier, so that advancing the clock by the delay reaches the due time.
         """
         now, clock_step = self.reading()

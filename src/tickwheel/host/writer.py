@@ -88,7 +88,7 @@ class Reservation(Protocol):
 
 
 OnCommit: TypeAlias = Callable[[Sequence[Write], list[Answer], Reservation | None], object]
-"""Gets the callers' writes of a commit, their answers, and the reservation of places for their jobs."""
+"""A callback that gets the callers' writes of a commit, their answers, and the reserved places of their jobs."""
 
 
 class Writer:
@@ -120,8 +120,8 @@ class Writer:
         The callbacks run on the committing thread: *reserve* before each commit of callers' writes, *on_commit* after
         the commit and before the answers, and *on_unknown* after a commit with an unknown outcome, before callers get
         the error. *batch_max* limits the callers' writes per commit, and also the scheduler's own writes. *waiting_max*
-        limits the callers' waiting writes. Transient errors are retried for *retry_s* seconds. Writers may share a
-        *tally*.
+        limits the callers' waiting writes. Transient errors are retried for *retry_s* seconds. Writers may share the
+        counters of *tally*.
         """
         self._store = store
         self._runtime = runtime

@@ -13,7 +13,7 @@ _MOST_S: Final = 10.0
 LONG_CALLS: Final = 3
 """Time limit of a prune or a large read, in units of `call_s`. It is shorter than a lease, and delays no renewal."""
 _PAGE: Final = 1_000
-"""Number of writes for which a batch gets the time limit of one call. The writer's batches are no larger."""
+"""A batch of up to this many writes gets the time limit of one call. The writer's batches are no larger."""
 
 
 def call_s(lease_s: float) -> float:

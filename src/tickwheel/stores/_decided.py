@@ -1,5 +1,5 @@
 """
-Decides the writes of one transaction, in order, on jobs in memory.
+Decides the answers to the writes of one transaction, in order. All jobs that the writes concern are in memory.
 """
 
 from __future__ import annotations

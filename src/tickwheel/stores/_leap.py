@@ -10,10 +10,10 @@ from typing import Final
 __all__ = ["leap"]
 
 _LEAST: Final = 1 << 32
-"""Minimum length of a leap. A server does not assign that many numbers while its standby lags behind."""
+"""Minimum distance of a leap (see the module). No server assigns that many numbers while its standby lags behind."""
 _SPREAD: Final = 1 << 40
 """
-Range of the random part of a leap. If a leap is lost with its server, the next leap thus reaches other numbers.
+Range of the random part of a leap: if the server with the new numbers is lost, the next leap reaches other numbers.
 
 Thousands of leaps fit below 2**53, the limit up to which every store and JSON parser counts exactly.
 """

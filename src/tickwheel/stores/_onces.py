@@ -14,7 +14,7 @@ from tickwheel.jobs.rules import is_undecided
 __all__ = ["PRUNED_AT_ONCE", "Kept", "Onces", "Place", "once_of"]
 
 Place: TypeAlias = tuple[str, str]
-"""The token of a request, and the name of the write within it."""
+"""The idempotency token of a request, and the name of a write within the request."""
 
 PRUNED_AT_ONCE: Final = 2
 """Maximum number of expired answers that each new answer deletes. With two, the total stays bounded."""
@@ -64,10 +64,10 @@ def once_of(write: Write) -> Once | None:
 
 class Onces:
     """
-    The kept answers to marked writes (see `Once`) that a batch needs.
+    The stored answers to marked writes (see `Once`) that a batch needs.
 
     Attributes:
-        changed: The answers to write, by `Place`. None deletes the stored claim of a request.
+        changed: The answers to write, by `Place`. None deletes a stored entry.
     """
 
     __slots__ = ("_asked", "_now", "_rows", "changed")
@@ -80,7 +80,7 @@ class Onces:
 
     def answer(self, write: Write) -> Answer | None:
         """
-        Return the kept answer to *write*, or the answer to a `Keep`. None means that the write must be applied.
+        Return the answer to *write* if its idempotency key (see `Once`) decides it; None if the write must be applied.
         """
         once = once_of(write)
         if once is None:
@@ -94,7 +94,7 @@ class Onces:
 
     def note(self, write: Write, answer: Answer) -> None:
         """
-        Keep *answer* if *write* is marked (see `Once`) and the answer is final.
+        Store *answer* for repetitions of *write*, if *write* is marked (see `Once`) and the answer is final.
         """
         once = once_of(write)
         if once is not None and not is_undecided(write, answer):

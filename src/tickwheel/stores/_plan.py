@@ -53,7 +53,7 @@ class WrongGuessError(Exception):
 @dataclass(slots=True)
 class Differences:
     """
-    The changes of a batch to the jobs on the slow path.
+    The changes of a batch to jobs, by the writes on the slow path (writes that need a read first).
 
     Attributes:
         new: Jobs whose keys had no job before.
@@ -79,14 +79,14 @@ class Plan:
         begins: Jobs assumed to be pending. They become running, with one more attempt.
         ends: Jobs assumed to be running. They are deleted.
         writes: All writes of the batch.
-        careful: The indexes of the writes on the slow path.
+        careful: The indexes of the writes on the slow path, whose jobs must be read first.
         careful_keys: The key of each write in `careful`.
         floor: New generations must be larger than this.
         away: The current shard of each job that is not in the shard of its key.
         shards: The shard of each lease, keyed by the lease's epoch.
         notable: History records to write: the write's index, the record, and True for the first try of a settle.
         manifests: Names of the manifests that must be read.
-        tokens: Tokens of the requests whose kept answers must be read.
+        tokens: Tokens of the requests whose stored answers must be read.
         claim: The `Claim` of jobs that the batch creates, or None.
     """
 

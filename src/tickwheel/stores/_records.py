@@ -25,7 +25,7 @@ _ACTS: Final = frozenset(
 
 def act_of(write: Write, before: Job | None, answer: Answer, now: int) -> HistoryRecord | None:
     """
-    Return the history record of a caller's *write* to the job *before*; None if it has no effect or needs no record.
+    Return the history record of a caller's *write*; None if the write had no effect or needs no record.
     """
     actor: Actor | None = getattr(write, "actor", None)
     job = answer.job
@@ -49,6 +49,6 @@ def cut_off(job: Job, now: int) -> HistoryRecord:
 
 def has_no_record(answer: Answer, *, is_first: bool) -> bool:
     """
-    Return True if a settle with this *answer* gets no record: it came from a former owner, or may have one already.
+    Return True if a settle with this *answer* gets no record: a former owner sent it, or it may already have a record.
     """
     return answer.outcome is Outcome.NOT_OWNER or (answer.outcome in _REPEATED and not is_first)

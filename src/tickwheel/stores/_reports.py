@@ -99,7 +99,7 @@ class ShardScan:
     The result of a `look` into one shard.
 
     Attributes:
-        changed: Pending jobs before the cursor that other processes wrote, in any order. Some may be known.
+        changed: Pending jobs before the cursor that other processes wrote, in any order. The owner may know some.
         mark: The mark for the next cursor. The next `look` returns the changes since this mark.
         due: The pending jobs after the cursor, by (due_at, generation).
         following: The first pending job after `due`, whatever its due time, or None.
@@ -113,7 +113,7 @@ class ShardScan:
     @classmethod
     def of(cls, changed: list[Job], mark: int, ahead: list[Job], until: int, limit: int) -> Self:
         """
-        Make a scan from *ahead*, the jobs after the cursor, in order. At most *limit* of these jobs are put into `due`.
+        Make the result of a `look` from *ahead*, the sorted jobs after the cursor; at most *limit* are put into `due`.
         """
         due = [job for job in ahead[:limit] if job.due_at < until]
         return cls(changed, mark, due, ahead[len(due)] if len(due) < len(ahead) else None)

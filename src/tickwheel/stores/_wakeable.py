@@ -67,7 +67,7 @@ class WakeableWait:
 
     def recall(self) -> None:
         """
-        End a running wait, if any. Unlike `wake`, leave no token for the next wait.
+        End a running wait, if any. Unlike `wake`, do not affect a later wait.
         """
         if self._waiting:
             self.wake()
@@ -78,7 +78,7 @@ class WakeableWait:
 
     def retire(self, *used: _Closable) -> None:
         """
-        Close *used* when all threads inside `entered` have left. Threads that enter later must not use these objects.
+        Close *used* when all threads have left `entered`. Threads that enter later must not use these objects.
         """
         with self._lock:
             self._retired += used

@@ -22,7 +22,7 @@ from tickwheel.threads import Lock
 __all__ = ["BegunLists", "Entry"]
 
 _SLOTS: Final = 32
-"""If this many slots are in use, the server is asked which of their jobs still run."""
+"""If this many slots (rows that list claimed jobs) are in use, the server is asked which of these jobs still run."""
 _UNKNOWN_S: Final = 60.0
 """Time after which a claim with an unknown outcome can no longer take effect. Calls have a shorter time limit."""
 
@@ -32,7 +32,7 @@ Asked: TypeAlias = dict[int, tuple[set[int], frozenset[int]]]
 @dataclass(slots=True)
 class Entry:
     """
-    One transaction's change to the lists: the slot (row) that it writes, and the generations claimed and ended.
+    One transaction's change to the lists of claimed jobs: its slot (a row), and the generations claimed and ended.
     """
 
     slot: int
@@ -53,7 +53,7 @@ class BegunLists:
     @contextmanager
     def writing(self) -> Iterator[Entry]:
         """
-        Lend a free slot (a row for a list) to a transaction.
+        Lend a free slot (a row for a list of claimed jobs) to a transaction.
 
         If the block raises, the outcome of the transaction counts as unknown. Clear the entry's `begun` first if the
         transaction has surely written nothing.
@@ -87,9 +87,9 @@ class BegunLists:
 
     def doubtful(self) -> Asked:
         """
-        Return the slots with their jobs if the server should be asked which jobs still run; if not, return no slots.
+        Return the slots (rows that list claimed jobs) for which to ask the server which jobs still run; usually none.
 
-        It is asked if many slots are in use, or after a claim with an unknown outcome. Its answer goes to `learn`.
+        The server is asked if many slots are in use, or after a claim of unknown outcome. Its answer goes to `learn`.
         """
         latest = self._clock() - _UNKNOWN_S
         with self._lock:
@@ -106,7 +106,7 @@ class BegunLists:
 
     def learn(self, asked: Asked, running: Iterable[tuple[int, int]]) -> None:
         """
-        Remove jobs that have ended from the lists: all jobs of *asked* that are not *running*.
+        Remove jobs that have ended from the lists of claimed jobs: all jobs of *asked* that are not *running*.
 
         *asked* is the result of `doubtful`. *running* has the slot and the generation of each job that still runs.
         """

@@ -13,9 +13,9 @@ LAG_MAX: Final = 16 << 20
 ROWS_MIN: Final = 10_000
 """Minimum number of rows in a table whose statistics are checked."""
 DEAD_MAX: Final = 100_000
-"""Maximum number of dead rows in a table: twice the limit of autovacuum."""
+"""Tables with more dead rows than this are reported: twice the limit of autovacuum."""
 LONG_S: Final = 300
-"""Maximum duration of a transaction, in seconds."""
+"""Transactions that last longer than this many seconds are reported."""
 _MIB: Final = 1 << 20
 
 

@@ -22,7 +22,7 @@ __all__ = ["Floors"]
 
 _BOTTOM: Final = -(2**63)
 _MARGIN_MS: Final = 10_000
-"""Distance of a low watermark behind the current time. A job that is set to run now is committed within this time."""
+"""A low watermark stays this far behind the current time, because a job that is set to run now is committed later."""
 _KEPT_S: Final = 60.0
 """Time for which a low watermark is valid."""
 

@@ -34,7 +34,7 @@ class CutOff(NamedTuple):
 
 
 _STUCK: Final = 2.0
-"""A client that sends nothing for this many time limits of a call counts as stopped in the middle of its pipeline."""
+"""A session that is silent for this multiple of a call's time limit counts as stopped in the middle of a pipeline."""
 
 
 class View(NamedTuple):
@@ -83,8 +83,8 @@ def keep(
     Renew the leases of *owner* and, if *is_taking* is True, take free shards, in one round trip.
 
     Releases leases beyond the owner's fair share. Takes shards up to this share, and all free tails. Does not wait for
-    locked job rows. The second result has the attempts in these rows, which are recovered later; their keys are stored
-    in the list *slot*.
+    locked job rows. The second result has the attempts in these rows, which are recovered later. The row *slot* lists
+    their keys.
     """
     shards = [number for number in seen.held if number < FIRST_TAIL]
     surplus = shards[seen.share :]

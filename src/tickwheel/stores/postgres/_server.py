@@ -63,7 +63,7 @@ def loss_window(connection: Connection, durability: Sequence[Any]) -> str:
 
 def warn_of(window: str, before: str, url: str) -> str:
     """
-    Return *window*, and log a warning if it differs from *before*, for example because a standby has failed.
+    Return *window* (see `loss_window`); log a warning if it differs from *before*, perhaps because a standby failed.
     """
     if window and window != before:
         _LOG.warning("%s may lose %s", url, window)

@@ -24,7 +24,7 @@ Shards: TypeAlias = tuple[Callable[[str], int], Callable[[str], int]]
 """Two functions that return the shard of a key: the current shard, and the shard when the store was created."""
 
 _SAME_FIRING = 16
-"""Length in bytes of the due time and generation, with which a place (see `_blob`) begins."""
+"""Length in bytes of a due time and a generation, with which the stored form of a job begins (see `_blob`)."""
 
 
 class Batch:

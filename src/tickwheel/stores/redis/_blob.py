@@ -61,16 +61,16 @@ _RUNNING: Final = CODES[State.RUNNING]
 _USUAL_TARGET: Final = "handler"
 _HAS_TARGET: Final = 1
 _HAS_SHARD: Final = 2
-"""Flag of a stored shard. A write removes it, unless the job stays pending or running in that shard."""
+"""Flag of a stored job whose shard is stored with it. A write clears the flag, unless the job stays in that shard."""
 _FIRST_COLUMN: Final = 4
 
 _HEADED: Final = (*PLAIN, "attempt", "state")
-"""The columns with a fixed place in every blob."""
+"""The columns with a fixed position in the stored form of a job (see the module)."""
 _OTHERS: Final = tuple(
     (n, column.name, _FIRST_COLUMN << bit, column.kind, column.empty)
     for bit, (n, column) in enumerate((n, column) for n, column in enumerate(ALL) if column.name not in _HEADED)
 )
-"""Index in the row, name, flag, type and default of each column without a fixed place."""
+"""For each column without a fixed position in the stored job: its index in the row, name, flag, type and default."""
 _EMPTY: Final = [column.empty for column in ALL]
 _KEY, _GENERATION, _DUE_AT, _PAYLOAD, _TARGET, _HANDLER, _ATTEMPT, _STATE, _FIRST_SET_AT = (
     NAMES.index(name)
@@ -103,10 +103,10 @@ CONSTANTS: Final = "".join(
         },
     }.items()
 )
-"""Constants of the scripts, in Lua: a place's length, positions in a blob (from 1), the head's length, and flags."""
+"""Constants of the scripts, in Lua: lengths, positions (from 1) and flags of the stored form of a job."""
 
 LAYOUT: Final = sha256(f"{_HEAD.format} {_MARK.format} {_OTHERS}".encode()).hexdigest()[:16]
-"""Checksum of the layout of blobs and marks. A store with another checksum is not read."""
+"""Checksum of the layout of stored jobs. A store with another checksum is not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def place_in(start: bytes) -> tuple[int, int]:
 @lru_cache(maxsize=4_096)
 def lane_mark(lane: str) -> bytes:
     """
-    Return the checksums of *lane*'s target and of *lane*, as they are stored in a place (see the module).
+    Return the checksums of *lane*'s target and of *lane*, which each stored job contains so that scans can skip lanes.
     """
     return target_mark(lane.partition(":")[0]) + blake2b(lane.encode(), digest_size=6).digest()
 
@@ -185,7 +185,7 @@ def blob_of(job: Job, shard: int | None = None) -> bytes:
 
 def read_rows(frames: bytes) -> list[Row]:
     """
-    Return the jobs in *frames*. A frame has three lengths, then the key, the blob and the mark of a running job.
+    Return the jobs in *frames*. A frame has three lengths, then the key, the stored job, and the data of a running job.
     """
     rows = []
     start = 0

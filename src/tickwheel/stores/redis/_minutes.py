@@ -1,5 +1,5 @@
 """
-The figures of nodes for each minute and each quarter of an hour, in one hash with the fields length, start and owner.
+Figures of nodes for each minute and each quarter of an hour, in one hash. A field's name has length, start and owner.
 """
 
 from __future__ import annotations

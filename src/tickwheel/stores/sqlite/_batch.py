@@ -43,16 +43,16 @@ _ASIDE_SHARD: Final = -2
 _PAUSED_SHARD: Final = -3
 _LONG_SHELF: Final = 1
 _SHORT_MS: Final = 60_000
-"""Keys of jobs that are first set less than this time before they are due have a small shelf (key partition)."""
+"""Jobs first set less than this many ms before they are due have their keys in a separate shelf (key partition)."""
 
 _WEIGHT_OF_SLOT: Final = 3
 """
-An append to a slot changes as many pages as the writes of this many near jobs (two pages each).
+Adding far jobs (due in an hour or more) to a slot (group) changes as many pages as this many writes of near jobs.
 
 The append changes the slot's last page, the neighbouring pages (to balance the tree), and their parents.
 """
 _WEIGHTLESS: Final = 16
-"""Number of far jobs that fill two to four pages, and so count as one write of a near job."""
+"""Number of far jobs (due in an hour or more) that count as one write of a near job: they fill two to four pages."""
 
 _DUE_AT: Final = attrgetter("due_at")
 _is_updated: Final = is_same_but("state", "attempt", "error", "raised_in")

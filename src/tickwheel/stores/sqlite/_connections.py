@@ -34,7 +34,7 @@ _POLL_S: Final = 0.001
 class Connections:
     def __init__(self, path: Path, url: str, *, synchronous: str, busy_s: float) -> None:
         """
-        Open the writer in WAL mode, and create a missing file. A write-protected file is opened read-only.
+        Open the writing connection in WAL mode, and create a missing file. A write-protected file is opened read-only.
         """
         self._path, self._url, self._busy_s = path, url, busy_s
         _check_path(path, url)
@@ -111,7 +111,7 @@ class Connections:
 
     def checked_writer(self) -> sqlite3.Connection:
         """
-        Return the writer if it may begin a transaction. The caller must hold `write_lock`.
+        Return the writing connection if it may begin a transaction. The caller must hold `write_lock`.
         """
         self.lifetime.check()
         if self._reading_only:

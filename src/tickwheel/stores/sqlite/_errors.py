@@ -17,7 +17,7 @@ class _Words(NamedTuple):
 
 
 _PRIMARY: Final = 0xFF
-"""Mask of the family of an extended error code."""
+"""Mask of the primary code in an extended error code of SQLite."""
 
 _WORDS: Final = {
     sqlite3.SQLITE_BUSY: _Words(

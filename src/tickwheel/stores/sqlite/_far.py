@@ -33,25 +33,25 @@ __all__ = ["FAR_SHARD", "NEAR_MS", "Sorter", "bury", "cascade", "due", "is_far",
 FAR_SHARD: Final = -4
 
 _SLOT_MS: Final = 43_200_000
-"""Length of a slot, half a day. A commit writes the last page of each slot to which it adds jobs."""
+"""Length of a slot (the group of far jobs that are due in the same period): half a day."""
 
 NEAR_MS: Final = 3_600_000
-"""A slot is sorted this long before its start, and so before its jobs are prefetched, even with the longest horizon."""
+"""The far jobs of a slot are sorted this long before its start: before they are prefetched with the longest horizon."""
 
 _STRETCH: Final = 5_000
-"""Maximum number of rows of a slot that one commit moves or compacts."""
+"""Maximum number of far jobs (rows of one slot) that one commit moves or compacts."""
 
 _LATE_CASCADES: Final = 3
-"""Maximum number of extra commits per pass for slots that have already begun: 5,000 rows each."""
+"""Maximum number of extra commits per renewal that move far jobs (5,000 each) from slots that have already begun."""
 
 _SWEPT: Final = 4
-"""Maximum number of compaction commits per pass. Each scans up to 5,000 rows."""
+"""Maximum number of commits per renewal that remove deleted far jobs. Each scans up to 5,000 rows."""
 
 _GONE_MAX: Final = 5_000
-"""Compaction starts when deleted rows outnumber pending jobs by more than this."""
+"""Deleted far jobs are removed (compaction) when they outnumber pending far jobs by more than this."""
 
 _PAYLOAD_MAX: Final = 500
-"""Maximum payload of a far job, in bytes: eight such rows share a page."""
+"""Maximum payload in bytes of a job on the far level (due in an hour or more): eight such rows share a page."""
 
 _BITS: Final = 63
 """Number of generations that one row of `tickwheel_gone` covers."""
@@ -62,9 +62,9 @@ _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
 
 _Place: TypeAlias = tuple[int, int]
-"""A slot, and a generation in it."""
+"""A position among the far jobs: a slot (a period of due times), and a generation in it."""
 _FRONT: Final[_Place] = (_INT64_MIN, -1)
-"""The position before all others."""
+"""The position before all far jobs."""
 _BACK: Final[_Place] = (_INT64_MAX, _INT64_MAX)
 
 
@@ -74,7 +74,7 @@ def slot_of(due_at: int) -> int:
 
 def is_far(job: Job, now: int) -> bool:
     """
-    Return True if *job*, a pending job with its key on shelf 1 (see `_runs`), belongs in a slot of the far level.
+    Return True if *job*, which is pending and is not due soon, belongs in a slot of the far level.
 
     Recurring jobs stay on the near level, because the query that lists them reads only that level. Jobs with large
     payloads also stay there, because they would not share pages in a slot.
@@ -127,7 +127,7 @@ def scan(
 
 class Sorter:
     """
-    Moves far jobs to the near level and removes deleted rows, for a file's owner. Not thread-safe.
+    Moves far jobs (due in an hour or more) to the near level in time, and removes deleted rows. Not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -156,7 +156,7 @@ class Sorter:
 
 def bury(connection: sqlite3.Connection | Joined, generations: Sequence[int]) -> int:
     """
-    Mark the far jobs that have these *generations* as deleted. Return the minimum number of pages that this changes.
+    Mark as deleted the far jobs (due in an hour or more) of *generations*; return the minimum number of changed pages.
     """
     if generations:
         connection.executemany(SQL["bury_job"], [(each // _BITS, 1 << each % _BITS) for each in generations])
@@ -166,7 +166,9 @@ def bury(connection: sqlite3.Connection | Joined, generations: Sequence[int]) ->
 
 def sweep(connection: sqlite3.Connection, place: _Place) -> _Place:
     """
-    Examine one slice of rows from *place* on. If at least half are deleted rows, remove these. Return the next place.
+    Examine one slice of far jobs (due in an hour or more) from *place* on. If at least half are deleted, remove these.
+
+    *place* is a slot (half a day of due times) and a generation in it. Returns the place of the next slice.
     """
     slot = _first_slot(connection, place[0], _INT64_MAX)
     if slot is None:
@@ -182,7 +184,9 @@ def sweep(connection: sqlite3.Connection, place: _Place) -> _Place:
 
 def cascade(connection: sqlite3.Connection, until: int) -> int:
     """
-    Move the next slice of the first slot that begins before *until* (ms) into level 0; return its number of rows.
+    Move one slice of far jobs (due in an hour or more) to the near level; return the number of jobs.
+
+    The jobs are from the first slot (half a day of due times) that begins before *until* (ms).
     """
     slot = _first_slot(connection, _INT64_MIN, until)
     if slot is None:

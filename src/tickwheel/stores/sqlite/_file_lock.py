@@ -15,7 +15,7 @@ __all__ = ["is_locked", "lock"]
 _TRIES: Final = 10
 _PAUSE_S: Final = 0.005
 _CAN_SHARE: Final = find_spec("fcntl") is not None
-"""True if a probe can take a shared lock. It then never looks like an owner, because owners lock exclusively."""
+"""True if `is_locked` can test a lock by taking a shared one, which never looks like an owner's exclusive lock."""
 
 if _CAN_SHARE:
     import fcntl

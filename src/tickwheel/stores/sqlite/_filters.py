@@ -1,5 +1,5 @@
 """
-Bloom filters over the keys of runs. They show which runs may contain a key, and so save look-ups in all other runs.
+Bloom filters over the keys of runs (sorted lists of keys on disk). They save look-ups in runs that lack a key.
 
 Each part of a run has a filter with sixteen bits per key, and each key sets two bits. One or two percent of the absent
 keys pass a filter. The filters are stored in the file, and each process reads them once.
@@ -48,7 +48,7 @@ class Filters:
 
     def within(self, connection: sqlite3.Connection | Joined, keys: Sequence[str]) -> list[tuple[int, list[str]]]:
         """
-        Return each run that may contain some of the sorted *keys*, together with these keys.
+        Return each run (sorted list of keys on disk) that may have some of the sorted *keys*, together with these keys.
 
         This method caches the filters that it reads, so do not call it in a transaction that has changed a run.
         """

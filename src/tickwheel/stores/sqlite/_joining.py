@@ -22,9 +22,9 @@ __all__ = ["Follower", "Joined", "joining"]
 
 _FIRST_S: Final = 0.001
 _LAST_S: Final = 0.02
-"""Maximum interval between polls for the end of a transaction. Most end soon, so the first intervals are short."""
+"""Maximum interval between polls for the end of a transaction. Most end soon, so the first polls are more frequent."""
 _FOLLOWED_S: Final = 60.0
-"""Time after which polling stops. The owner then finds the jobs in its own scans."""
+"""Time after which a joined transaction is no longer polled. The owner then finds the jobs in its own scans."""
 
 
 class Joined:
@@ -47,7 +47,7 @@ def joining(connection: object, inode: tuple[int, int] | None) -> Iterator[Joine
     """
     Yield a joined connection within the transaction of *connection*; an exception undoes the writes of the block.
 
-    A transaction is begun if none is open and a write would implicitly begin one. Its file must have *inode*.
+    A transaction is begun if none is open and a write would implicitly begin one. The database file must have *inode*.
     """
     if not isinstance(connection, sqlite3.Connection):
         what = f"is a {type(connection).__module__}.{type(connection).__qualname__}"

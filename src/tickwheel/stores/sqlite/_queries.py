@@ -32,7 +32,7 @@ EXACT: Final = "-3, -2, -1, 0, 1"
 """The shelves (key partitions) whose keys always lead to jobs. Keys on all other shelves are hints."""
 
 _MANY: Final = 64
-"""A look-up of this many keys skips empty shelves. Finding these shelves takes as long as looking up ten keys."""
+"""Look-ups of at least this many keys first find out which shelves (key partitions) are empty, and skip these."""
 
 KEYS_AT_ONCE: Final = (256, 16, 1)
 """The possible numbers of keys in one look-up. With few sizes, few statements stay prepared."""
@@ -60,7 +60,7 @@ def exact_shelves(connection: sqlite3.Connection | Joined, count: int) -> str:
 @cache
 def jobs_by_key(size: int, shelves: str = EXACT) -> str:
     """
-    Return the query for *size* keys on *shelves*. If *shelves* is "?", bind one shelf after the keys.
+    Return the query for *size* keys on *shelves* (key partitions). If *shelves* is "?", bind one shelf after the keys.
     """
     return for_keys("jobs_by_key", size).replace(":shelves", shelves)
 
@@ -101,7 +101,7 @@ def insert_rows(name: str, size: int) -> str:
 @lru_cache(maxsize=64)
 def paging(name: str, keys: str, shelves: tuple[int, ...] = ()) -> str:
     """
-    Return the query *name* over the keys that the query *keys* finds. If there are *shelves*, *keys* runs on each.
+    Return the query *name* over the keys that the query *keys* finds: on each of *shelves* (key partitions), if given.
     """
     parts = [SQL[keys].replace(":shelf", str(shelf)) for shelf in shelves] or [SQL[keys]]
     return SQL[name].replace("(:keys)", f"({' UNION ALL '.join(parts)} ORDER BY key LIMIT :reach)")

@@ -38,7 +38,7 @@ _FULL: Final = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC
 
 _GROWING: Final = (Set, Adopt)
 _SHRINKING: Final = frozenset((Begin, Settle))
-"""The most frequent writes that add no data."""
+"""The most frequent kinds of writes that add no data."""
 
 
 class Reserve:
@@ -70,8 +70,8 @@ class Reserve:
         """
         Enlarge the file for a commit that adds at most *more* bytes (see `growth_of`).
 
-        Examines the disk only if the room found by the last call may be used up. Raises a `StoreFullError` on a full
-        disk.
+        Measures the file's room again only if the commits since the last measurement may have used it up. Raises a
+        `StoreFullError` on a full disk.
         """
         with self._lock:
             self._room -= more

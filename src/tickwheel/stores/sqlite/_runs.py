@@ -25,14 +25,14 @@ from tickwheel.stores.sqlite._reserve import Reserve
 __all__ = ["KEY_BYTES", "Merger"]
 
 _SHELF_MAX: Final = 4_096
-"""Maximum number of keys on shelf 1: about 50 pages. A commit of a thousand keys writes them all."""
+"""Maximum number of new keys in shelf 1 (the first key partition), about 50 pages, before they become a sorted run."""
 
 _SLICE: Final = 4_096
-"""Number of keys that a merge moves at a time, which takes about 10 ms."""
+"""Number of keys that one step of a merge moves to a larger run (sorted list of keys), in about 10 ms."""
 
 _MERGED: Final = 8
 _OWED: Final = 6
-"""Number of moves for each new key: to the first run, and then to each larger size of runs, up to 30 million keys."""
+"""Number of moves for each new key: to the first run (sorted list), and to each larger size, up to 30 million keys."""
 
 _LATE_SLICES: Final = 4
 """Number of commits per renewal that merge keys set by other processes. They move up to 40,000 keys a second."""
@@ -40,7 +40,7 @@ _LATE_SLICES: Final = 4
 _HINTS_MIN: Final = 100_000
 
 KEY_BYTES: Final = 640
-"""Maximum growth of the database for each moved key and its filter: a page holds seven keys of 512 bytes."""
+"""Maximum growth of the database for each key that a merge moves, with its filter; seven long keys fill a page."""
 
 _INT64_MAX: Final = 2**63 - 1
 
@@ -53,7 +53,7 @@ class Merger:
 
     def pay(self, connection: sqlite3.Connection, more: int, now: int) -> int:
         """
-        Move six keys for each of the *more* keys that the commit adds to shelf 1: the commit's share of the merges.
+        Do the commit's share of merging runs (sorted lists of keys): move six keys for each of its *more* new keys.
         """
         self._owed += _OWED * more
         if self._owed < _SLICE:
@@ -122,7 +122,7 @@ def _move(connection: sqlite3.Connection, goal: int, sources: list[int], checked
 
 def _full(connection: sqlite3.Connection, shelves: list[_Shelf]) -> list[int]:
     """
-    Return the shelves to merge: shelf 1, eight runs of one size, or all runs if most of their keys are outdated.
+    Return the key partitions to merge: new keys, eight sorted runs of one size, or all runs if most keys are outdated.
     """
     goals = {goal for _, _, goal in shelves}
     free = {number: size for number, size, goal in shelves if goal is None and number not in goals}

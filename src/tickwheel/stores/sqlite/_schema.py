@@ -22,8 +22,8 @@ def migrate(
     """
     Apply the missing *migrations* atomically. A file of the current version is only read.
 
-    Only tables that begin with `tickwheel_` are touched. If the file is older and *is_owned* returns True,
-    a `StoreInUseError` is raised, because the process that owns the file would not find new writes.
+    Only tables that begin with `tickwheel_` are touched. If the file is older and *is_owned* returns True, a
+    `StoreInUseError` is raised, because the owner, which uses the older schema, would not find new writes.
     """
     version = _version(connection, url, migrations)
     if version == len(migrations):
