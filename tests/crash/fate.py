@@ -1,5 +1,5 @@
 """
-Points of its work at which an owner can kill itself.
+The points at which an owner can kill itself during its work.
 
 A kill at a random time would rarely hit these points.
 """
@@ -31,7 +31,7 @@ class Fate:
 
     def passes(self, point: str) -> None:
         """
-        Record that the process passes *point*. Kill the process if `Fate` has chosen this time.
+        Record that the process passes *point*. Kill the process if this is the chosen point and time.
         """
         if point == self._point:
             self._times -= 1

@@ -144,7 +144,7 @@ class Victim:
         """
         Start the process with a random lifetime.
 
-        If `has_fate` is true, it may kill itself earlier, at some point of its work.
+        If `has_fate` is true, the process may kill itself earlier, at some point of its work.
         """
         fate = ["--fate", self.dice.choice(POINTS), str(self.dice.randrange(1, 60))] if self.has_fate else []
         self.process = subprocess.Popen([*self.command, *fate], stdout=subprocess.DEVNULL)

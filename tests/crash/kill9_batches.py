@@ -5,8 +5,8 @@ The crash proof for batches: a node sets and fires jobs in bulk, and is repeated
 
 The node sets batches of up to a thousand jobs as fast as it can. Most jobs are due at once, so that one commit may set
 and claim them. Some are due within half a second, and some of these are cancelled in bulk. The node appends the keys of
-answered writes to files, and its handler appends a line for each call. In every second life of the node an event hook
-appends the acknowledged settles, because jobs may then take another path through the engine. Each killed node is
+answered writes to files, and its handler appends a line for each call. In about half of the lives of the node, an event
+hook appends the acknowledged settles. With a hook, jobs may take another path through the engine. Each killed node is
 followed by a node with the same name, as in a container that is restarted in place. The last node sets nothing, and
 lives until no job is pending.
 
@@ -49,7 +49,7 @@ AHEAD_MAX = 4_000
 """Maximum number of jobs that are set and have not fired yet. The last node can fire that many in a short time."""
 FILES = ("set", "asked", "cancelled", "kept", "fired", "settled", "owners")
 """
-The files. Most of them have a line for each job, and "owners" has a line for each start of a node.
+Names of the files. Most files have a line for each job, and "owners" has a line for each start of a node.
 
 "asked" has the jobs for which a cancel was sent. "kept" has the jobs that could not be cancelled.
 """

@@ -117,7 +117,7 @@ def counts_delays_by_its_own_clock() -> Any:
 
 def takes_a_rate_for_a_step() -> Any:
     """
-    Fault: if a clock runs a tenth faster or slower, the engine mistakes this for a clock step at each renewal.
+    Fault: if a clock runs a tenth faster or slower, the engine mistakes this for a clock step at each lease renewal.
     """
     sample = _storeclock.StoreClock.sample
 

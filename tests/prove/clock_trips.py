@@ -7,7 +7,7 @@ The scheduler runs in a child process with an interposed `clock_gettime`. The pa
 clock during the test. The scheduler has one job far ahead, one job with `every=1`, and one job with a cron line for
 every second. Jobs with `delay=` and `at=` are set continuously. Requirements:
 
-    every    keeps its phase by elapsed time, and is never silent for longer than 2 s
+    every    runs at whole seconds of elapsed time after its first run, and is never silent for longer than 2 s
     cron     runs as the wall clock shows its seconds, and is never silent for longer than 2 s
     delay    runs after the requested time, and within a second of that
     at       runs when the wall clock shows its instant, and within a second of that
@@ -75,7 +75,7 @@ def scenarios(trips: int, seed: int) -> dict[str, list[Step]]:
 
 def build_clock(folder: Path) -> Path:
     """
-    Compile the clock into *folder*, and return the library to preload.
+    Compile the interposed clock into *folder*, and return the library to preload.
     """
     library, source = folder / "clock.so", Path(__file__).with_name("interposed_clock.c")
     compiler = os.environ.get("CC", "cc")
@@ -162,7 +162,7 @@ def live(length: float, folder: Path, seed: int) -> None:
 
 def began_wall(began: float, known: list[float] = []) -> float:  # noqa: B006 - it is meant to be kept
     """
-    Return the time of day at the beginning of a run, before the first clock step.
+    Return the time of day at the beginning *began* of a run. The first call computes it, before any clock step.
     """
     if not known:
         known.append(time.time() - (time.monotonic() - began))

@@ -2,7 +2,7 @@
 Runs all tests that read the time of day, with the clock set to dates and times that often reveal faults.
 
     python tests/prove/dates.py            run the tests that tests/wall_clock.txt lists
-    python tests/prove/dates.py --record   run the quick tests, and write that list of tests again
+    python tests/prove/dates.py --record   run the quick tests, and rewrite that list
     python tests/prove/dates.py --record tests/service    do this for one folder, and keep the rest of the list
 
 With `--record`, an interposed clock finds out which tests read it. The interposed clock changes the time of day, and

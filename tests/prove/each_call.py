@@ -5,8 +5,8 @@ Proves that any single failing store call does no harm, in simulations of two mi
 
 Each simulation is repeated once for each of its store calls, and in each repetition this call fails. The call fails
 before its effect, after its effect, or after its effect with an unexpected error. A call that only reads has no effect,
-so it fails in one way. With `--every N`, one call in N fails, and each of the three ways gets different calls. The
-simulations run in as many processes as there are cores.
+so it fails in one way. With `--every N`, each of the three ways is applied to one call in N, and to different calls.
+The simulations run in as many processes as there are cores.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@ The proof of the failover: a primary is lost under load, and another server take
 
     python tests/prove/failover.py [--mode sync | async | cluster | partitions | sentinels] [--seconds 12] [--bulk 2000]
 
-Two owners fire jobs while this process sets and cancels jobs. Midway, while this process sets many jobs in bulk, the
-primary is killed. Each bulk call is repeated until it is answered. The modes are:
+Two owners fire jobs while this process sets and cancels jobs. Midway, the primary is killed while this process sets
+many jobs in bulk. Each call that sets jobs in bulk is repeated until it is answered. The modes are:
 
     sync        PostgreSQL: every commit waits for the standby, which is then promoted
     async       PostgreSQL: the standby is cut off two seconds before, so it lacks the last writes
@@ -45,11 +45,11 @@ SILENT_S = 5.0
 PATIENCE_S = 120.0
 LAG_S = 2.0
 LOT = 100
-"""Number of jobs in each call of the bulk set."""
+"""Number of jobs that one call sets in bulk."""
 BULK_S = 10.0
-"""Period in seconds in which the jobs of the bulk set are due."""
+"""Period in seconds in which the jobs that are set in bulk become due."""
 AGAIN_S = 0.05
-"""Seconds until an unanswered call of the bulk set is repeated."""
+"""Seconds before a call that sets jobs in bulk is repeated if it got no answer."""
 SETTLED_S = 3.0
 """
 Seconds after an outage until all leases are acquired again. Jobs that are due later must fire in time.
@@ -95,7 +95,7 @@ class Told:
     sets: list[tuple[str, int, float]] = field(default_factory=list)
     cancels: dict[tuple[str, int], float] = field(default_factory=dict)
     pause_s: float = 0.0
-    """Longest time between two answers to the bulk set."""
+    """Longest time between two answers to calls that set jobs in bulk."""
 
 
 @dataclass(slots=True)

@@ -3,11 +3,11 @@ The proof of growth: runs the commands of docs/scale.md, from one file to a Redi
 
     python tests/prove/growth.py [--seconds 12]
 
-The commands are in the section "The steps, command by command" of the page. This program runs the blocks of that
-section in one shell, one after another, with real servers. Meanwhile another process, the caller, sets, replaces, moves
-and cancels jobs, also for some seconds after each step. A comment `# callers use URL` in the page makes the caller
-switch to this URL. No acknowledged job may be lost, start early, or start after the answer to its cancel, replacement
-or move. The longest pause of the caller is reported.
+The commands are in the section "The steps, command by command" of the page. This program runs the blocks of commands in
+that section in one shell, one after another, with real servers. Meanwhile another process, the caller, sets, replaces,
+moves and cancels jobs, also for some seconds after each step. A comment `# callers use URL` in the page makes the
+caller switch to this URL. No acknowledged job may be lost, start early, or start after the answer to its cancel,
+replacement or move. The longest pause of the caller is reported.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ STEP: Final = re.compile(r"^### ([^\n]+)\n(.*?)(?=^### |\Z)", re.MULTILINE | re.
 BLOCK: Final = re.compile(r"^```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CALLERS: Final = re.compile(r"^# callers use (\S+)$", re.MULTILINE)
 PATIENCE_S: Final = 900.0
-"""Maximum number of seconds that one block may take: two nodes may start in it, on a busy machine."""
+"""Maximum number of seconds for one block of commands. A block may start two nodes, and the machine may be busy."""
 SERVERS: Final = 6
 NODES: Final = 3
 OWN_USER: Final = ("pg_basebackup", "pg_ctl")
-"""Programs that run as another user: they refuse to run as root, or the server must own their files."""
+"""Programs that run as another user: they refuse to run as root, or the database server must own their files."""
 STARTED: Final = "started"
-"""Name of the file in the shell's folder to which the handler writes."""
+"""Name of the file to which the handler writes each start. The file is in the working directory of the shell."""
 
 
 @dataclass(frozen=True, slots=True)

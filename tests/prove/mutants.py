@@ -29,7 +29,7 @@ from equipment_mutants import (
 )
 from series_mutants import (
     begins_again_when_set,
-    forgets_what_it_waits_for,
+    forgets_the_scheduled_due_time,
     lets_it_run_on,
     makes_up_for_nothing,
     skips_a_run,
@@ -469,7 +469,7 @@ RARE = {
     "gives_back_twice": 10,
     "starts_over_when_emptied": 14,
     "keeps_what_is_leased": 8,
-    "forgets_what_it_waits_for": 8,
+    "forgets_the_scheduled_due_time": 8,
     "knows_clocks_a_thousandth_apart": 24,
     "takes_a_rate_for_a_step": 24,
     "ends_what_it_cannot_read": 30,
@@ -517,7 +517,7 @@ SOON = {
     "keeps_what_is_leased": 56,
     "never_looks_back": 4,
     "answers_before_the_commit": 4,
-    "forgets_what_it_waits_for": 8,
+    "forgets_the_scheduled_due_time": 8,
     "takes_a_thread_for_started": 32,
     "starts_what_is_queued": 2,
     "gives_back_twice": 26,
@@ -541,7 +541,7 @@ For some faults, the seed of an hour that shows the fault. The other faults show
 """
 
 SLOWLY = {"knows_itself_by_host_and_pid": 0, "forgets_the_position_of_a_lane": 18}
-"""For the faults that an hour does not show, the seed of two hours that show the fault."""
+"""For some faults, the seed of two hours that show the fault. One hour is too short to show it."""
 
 ON_A_FILE = {
     "sees_no_step",
@@ -562,7 +562,7 @@ TOGETHER = (
     (Plan(18, 0.25, 20, 8, last_s=900), ("hands_over_what_runs",)),
     (Plan(14, 1.0, 40, 8, last_s=900), ("starts_over_when_emptied", "loses_an_end")),
     (Plan(56, 1.0, 40, 8), ("keeps_what_is_leased",)),
-    (Plan(40, 1.0, 40, 8), ("forgets_what_it_waits_for",)),
+    (Plan(40, 1.0, 40, 8), ("forgets_the_scheduled_due_time",)),
     (Plan(2, 1.0, 40, 8), ("starts_what_is_queued", "lets_it_run_on")),
     (Plan(0, 1.0, 40, 8, last_s=900), ("ends_with_its_thread",)),
     (Plan(32, 1.0, 40, 8, last_s=900), ("takes_a_thread_for_started",)),
@@ -658,7 +658,7 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "settles_what_never_ran": (settles_what_never_ran, {"ended"}),
     "skips_a_run": (skips_a_run, {"series"}),
     "makes_up_for_nothing": (makes_up_for_nothing, {"series"}),
-    "forgets_what_it_waits_for": (forgets_what_it_waits_for, {"series"}),
+    "forgets_the_scheduled_due_time": (forgets_the_scheduled_due_time, {"series"}),
     "begins_again_when_set": (begins_again_when_set, {"series"}),
     "lets_it_run_on": (lets_it_run_on, {"series"}),
     "ends_with_its_thread": (ends_with_its_thread, {"lost", "late", "silent"}),

@@ -70,7 +70,12 @@ Image = dict[str, tuple[int, int, int, str]]
 @dataclass(slots=True)
 class Run:
     """
-    One workload: the disk, and for each answered batch the number of disk steps before the answer and the stored jobs.
+    One workload and its effect.
+
+    Attributes:
+        disk: The recorded disk.
+        answered: For each answered batch, the number of steps on the disk before the answer, and all jobs in the store
+            at that time.
     """
 
     disk: RecordedDisk

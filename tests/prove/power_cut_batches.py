@@ -5,8 +5,8 @@ The power-cut proof for batches: a node sets, claims and settles jobs in bulk, a
 
 Two callers set jobs in batches of up to 400, and cancel some of them in bulk. Most jobs are due at once, so that one
 commit may set and claim them. Some are due within a third of a second. Some are due tomorrow, and their keys may
-already have a job. The scheduler itself writes everything, on a recorded disk (`recorded_disk.py`). In every second
-workload an event hook is subscribed, because jobs may then take another path through the engine.
+already have a job. The scheduler itself writes everything, on a recorded disk (`recorded_disk.py`). In about half of
+the workloads an event hook is subscribed. With a hook, jobs may take another path through the engine.
 
 After a cut, the file must be sound. The following faults are counted:
 

@@ -36,7 +36,9 @@ ENOUGH: Final[dict[str, tuple[str, ...]]] = {
     "looking back, without fenced notes": ("UNFENCED_NOTES",),
 }
 """
-For each remedy for lost notifications, the switch that turns the other remedy off. One remedy must suffice.
+For each of the two remedies for lost notifications, the switch that turns the other remedy off.
+
+Each remedy must suffice alone.
 """
 
 

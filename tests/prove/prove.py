@@ -4,8 +4,8 @@ Runs all proofs of the durable scheduler one after another, and prints one table
     python tests/prove/prove.py [--short] [--seeds 200] [--cuts 300] [--kills 100] [--jobs 10000] [--only NAME ...]
 
 Each proof is a separate program, whose last line has its counts. The exit code is 0 if no proof failed. For a failed
-proof, the command that repeats it is printed, with its seed. The short form runs each proof in a smaller size, on days
-drawn at random.
+proof, the command that repeats it is printed, with its seed. In the short form, each proof does less work, and the
+simulations begin with a random seed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SIZES = {
     "quiet": (60, 12, "seconds of statistics, dumb peers, lacking equipment, rates of clocks and full receivers"),
     "firings": (1000, 100, "firings of each cron line"),
 }
-"""By option, the size in the long form, the size in the short form, and the meaning of the option."""
+"""For each option, its value in the long form, its value in the short form, and its meaning."""
 QUIET = (
     ("statistics", "statistics", ("PostgreSQL",)),
     ("peer", "dumb peer", ("PostgreSQL", "Redis")),
@@ -52,7 +52,7 @@ QUIET = (
 )
 """Rows of the table for `quiet.py`: the condition, the name of the row, and the stores on which the proof runs."""
 DAYS = 10**6
-"""Upper limit for the number of the random day at which the simulations of the short form begin."""
+"""In the short form, the simulations begin with a random seed below this number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ class Told:
 @dataclass(frozen=True, slots=True)
 class Result:
     """
-    The counts for one condition.
+    The counts for one of the difficult conditions.
     """
 
     acknowledged: int

@@ -37,7 +37,8 @@ class Step:
     """
     One operation on one file.
 
-    A write has a place and data. A truncate has the new size as its place. A sync and a removal have neither.
+    A write has data and the place of the data in the file. A truncate has the new size as its *place*. A sync and a
+    removal have neither place nor data.
     """
 
     name: str

@@ -14,7 +14,7 @@ from tickwheel.jobs.recurrence import Overlap, Recurrence
 
 __all__ = [
     "begins_again_when_set",
-    "forgets_what_it_waits_for",
+    "forgets_the_scheduled_due_time",
     "lets_it_run_on",
     "makes_up_for_nothing",
     "skips_a_run",
@@ -49,9 +49,9 @@ def lets_it_run_on() -> Any:
     return mock.patch.object(OverlapCanceller, "begin")
 
 
-def forgets_what_it_waits_for() -> Any:
+def forgets_the_scheduled_due_time() -> Any:
     """
-    Fault: after a `run_now`, the series does not return to the due time for which the job was waiting.
+    Fault: after a `run_now`, the series omits the due time that was scheduled before it.
 
     It continues with the next due time after the run, as after an ordinary run.
     """

@@ -83,7 +83,9 @@ def node(folder: Path, url: str) -> Scheduler:
 
 def prove(kind: str, rounds: int) -> Result:
     """
-    Set the server's clock to each error in `OFF_S` while a node is dead. Repeat this *rounds* times.
+    Give the server's clock each of the errors in `OFF_S`, one after another, while a node is dead.
+
+    Repeat this *rounds* times.
     """
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)

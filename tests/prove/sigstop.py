@@ -36,7 +36,7 @@ GOING_ON_S = 3.0
 """Seconds for which jobs are still set after the suspended owner has continued."""
 SILENT_S = 5.0
 PATIENCE_S = 180.0
-"""Maximum wait in seconds. On a busy machine, leases of one second are lost even without a suspended owner."""
+"""Maximum wait in seconds. It is long, because on a busy machine a node may lose its lease of one second at times."""
 PATIENT = RetryPolicy(attempts=1000)
 """A retry policy with many attempts: a lost lease costs running jobs an attempt, and no job may die because of that."""
 
@@ -147,7 +147,7 @@ def prove(url: str, rounds: int, seed: int) -> Result:
 
 def leave_notes(client: Scheduler, noted: dict[str, float], dice: random.Random, seconds: float) -> None:
     """
-    Set jobs for *seconds*. Each is due at once or soon.
+    For *seconds* seconds, set jobs that are due at once or soon.
 
     Record for each job the earliest time at which it may fire.
     """

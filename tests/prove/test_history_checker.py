@@ -387,9 +387,9 @@ def test_calls_are_matched(events):
 
 def delayed(events, condition, delay_ns):
     """
-    Delay the events of one job by *delay_ns*, from its begin to its end.
+    Return *events* with the begin, the run and the end of one job delayed by *delay_ns*.
 
-    *condition* selects the begin. Return the changed events.
+    *condition* selects the begin of the job.
     """
     index = place(events, Committed, lambda event: is_write(Begin, Outcome.BEGUN)(event) and condition(event))
     job = events[index].write.job
@@ -546,9 +546,9 @@ def behind(events):
 @pytest.mark.parametrize(("before_s", "found"), [(None, True), (8, False), (60, True)])
 def test_the_former_clock_counts_until_a_renewal(behind, before_s, found):
     """
-    If a delay is counted by a wrong clock, this is reported, unless the server's clock was set back just before.
+    If a delay is counted by a wrong clock, this is reported, except just after a step of the server's clock.
 
-    In the first seconds after that, nodes may still use the time from before. A minute later they may not.
+    For some seconds after the step, nodes may count by the clock from before the step. A minute later they may not.
     """
     doctored, at = behind
     if before_s is not None:

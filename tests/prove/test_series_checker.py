@@ -22,7 +22,7 @@ EVERY = '{"anchor_at":1699993452747,"every_ms":600000,"misfire":"all"}'
 
 def committed(second, store_ms, write, outcome):
     """
-    Return the event of a write.
+    Return the event that records that *write* took effect.
     """
     return Committed(second * SECOND_NS, "n0", store_ms, write, Answer(outcome))
 
@@ -38,9 +38,9 @@ def committed(second, store_ms, write, outcome):
 )
 def test_the_scheduled_due_time_moves_with_the_clock(recurrence, awaited, next_at, is_right):
     """
-    If a job has an interval, a clock step moves its next due time. The elapsed time until then stays the same.
+    A clock step moves the next due time of a job with an interval, but not of a job with a cron line.
 
-    The step does not move the due time of a cron job, which waits for the same time of day.
+    The interval counts elapsed time. The cron job waits for the same time of day.
     """
     weather = Weather()
     series = Series(weather)
@@ -59,7 +59,7 @@ def test_the_scheduled_due_time_moves_with_the_clock(recurrence, awaited, next_a
 @pytest.mark.parametrize(("later_ms", "is_right"), [(0, True), (1, False)])
 def test_a_run_now_just_before_the_due_time(later_ms, is_right):
     """
-    If a moved job is run by `run_now` within a second of its due time, its series continues with this due time.
+    If a `run_now` comes less than a second before a recurring job's due time, the job must also run at that due time.
     """
     series, due_at = Series(Weather()), NOW + 826
     waiting = Job("steer", 1, due_at, recurrence=CRON)
@@ -75,7 +75,7 @@ def test_a_run_now_just_before_the_due_time(later_ms, is_right):
 @pytest.mark.parametrize(("later_ms", "is_right"), [(0, True), (1_200_000, False)])
 def test_the_scheduled_due_time_waits_for_the_end_of_the_run(recurrence, later_ms, is_right):
     """
-    If the clock is set between two attempts of a `run_now`, the series' next due time moves once the run has ended.
+    If a clock step comes between two attempts of a `run_now`, the next due time moves only after the run has ended.
     """
     weather = Weather()
     series = Series(weather)

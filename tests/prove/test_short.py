@@ -134,7 +134,7 @@ def test_clock_trips(proven, scenario):
 @pytest.mark.parametrize(("kind", "client"), [("postgres", "psycopg"), ("redis", "redis")])
 def test_clock_of_the_server(proven, kind, client):
     """
-    If a node dies, and its server's clock is set back and right again, the other node continues all jobs in time.
+    If a node dies while the database server's clock is wrong for some time, the other node continues all jobs in time.
     """
     if not sys.platform.startswith("linux") or shutil.which(os.environ.get("CC", "cc")) is None:
         pytest.skip("the interposed clock needs Linux and a C compiler")

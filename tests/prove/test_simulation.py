@@ -17,9 +17,9 @@ from simulation import Plan, check_history, run_seed, simulate
 
 HOURS = 6.0
 OFTEN, RARELY, LONG = range(0, 48, 2), range(0, 192, 16), range(0, 128, 8)
-"""Distances from the first seed to the other seeds that are tried for a fault.
+"""For each fault, several seeds are tried. These are their distances from the first seed.
 
-They are for a frequent fault, for a rare fault, and for a fault that needs a whole day."""
+`OFTEN` is for a frequent fault, `RARELY` for a rare fault, and `LONG` for a fault that needs a whole day."""
 HOURS_MAX = 5
 """Maximum number of short days that are tried before the longer days."""
 CROWDED = 10

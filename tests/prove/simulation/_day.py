@@ -90,7 +90,7 @@ FROM_AFAR: Final = "afar/"
 HERD: Final = 220
 """Number of hanging jobs in a burst. It is higher than the number of jobs that one node may run at a time."""
 _CROWDED: Final = (16, 10)
-"""The length of a period in days, and the day of each period on which many callers request the same jobs.
+"""Length of a period in days, and the day of each period on which many callers request the same jobs.
 
 All these days use a cluster."""
 _SCOPES: Final = (
@@ -105,7 +105,7 @@ _SCOPES: Final = (
 """The scopes that are paused for a while."""
 _HERD_S: Final = 1_800.0
 _SERVER_STEPS: Final = 0.5
-"""Probability that the server's clock is set after a node's death. This clock is set only on some days."""
+"""Probability that the server's clock is set after a node's death, on a day on which this clock is set."""
 _BESIDE: Final = 10
 """Number of jobs of a second handler that are due while the jobs of the burst hang."""
 _DEAD_S: Final = 200.0
@@ -241,13 +241,12 @@ def crowd(seed: int, length: float) -> list[Ask | Break]:
     """
     Return requests for a burst of jobs on a bad line, several requests for each job.
 
-    Such a day checks that an attempt is withdrawn only once, however many requests there are. The jobs wait for
-    workers. The first requests for a job change nothing, but they withdraw its claimed attempt. The attempt is then
-    claimed again under the same number. On the bad line, the write that ends a withdrawal may be repeated late. If the
-    attempt were withdrawn twice, this late write would end the new claim. The last caller could then cancel the job,
-    and it would still start.
+    This checks that each attempt is withdrawn only once. The jobs wait for workers. The first requests for a job do not
+    change it, but they withdraw its claimed attempt. The attempt is then claimed again under the same number. On the
+    bad line, the write that ended the withdrawal may be repeated late. It must not end the new claim. Otherwise the
+    last request could cancel the job, and the job would start after that.
 
-    Only few days have such a burst. The requests are drawn from a random source of their own, so that the other days
+    Only few days have such a burst. Its requests are drawn from a random source of their own, so that the other days
     stay the same.
     """
     each, first = _CROWDED
@@ -331,7 +330,7 @@ def _herd(start: float, handler: str, count: int) -> list[Ask]:
 
 def _beside(start: float, count: int) -> list[Ask]:
     """
-    Return requests for *count* jobs, one a second, that end at once.
+    Return requests that set *count* jobs, one each second. The handlers of these jobs return at once.
     """
     keys = [f"beside-{number}" for number in range(count)]
     return [Ask(start + at, "set", key, _setter(key, [], delay=1.0)) for at, key in enumerate(keys)]
@@ -474,7 +473,8 @@ def equipped(seed: int, length: float, count: int) -> list[Ask | Break]:
     """
     Return requests for jobs that need a target, a zone or a kind of rule, and the faults that take these from a node.
 
-    They are drawn from a random source of their own. Such a job is set only through a node that can run it.
+    The requests and faults are drawn from a random source of their own. Each of these jobs is set only through a node
+    that can run it.
     """
     dice = random.Random(seed)
     rules: dict[str, dict[str, Any]] = {

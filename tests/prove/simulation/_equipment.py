@@ -20,7 +20,7 @@ from tickwheel.jobs.recurrence import Recurrence
 __all__ = ["EQUIPMENT", "RULES", "TARGET", "ZONE", "equipment"]
 
 EQUIPMENT: Final = ("zoned", "ruled", "sent")
-"""Parts that a node may lack. Each has the name of the handler whose jobs need it."""
+"""Parts that a node may lack. Each has the same name as the handler whose jobs need it."""
 TARGET: Final = "sent"
 """Name of the target that a node may lack."""
 ZONE: Final = "Africa/Abidjan"
@@ -29,9 +29,9 @@ _MARKS: Final = {"zoned": f'"tz":"{ZONE}"', "ruled": '"exclude":'}
 _PARTS: Final = {"zoned": "tz", "ruled": "exclude"}
 RULES: Final = tuple(_PARTS)
 """
-The part of the equipment that represents a kind of rule.
+The parts of the equipment without which a node cannot read a rule.
 
-A node that has never seen such a rule claims the job, and then marks it as unroutable.
+A node that has not yet met such a rule may claim its job. The node then marks the job as unroutable.
 """
 
 

@@ -23,7 +23,7 @@ from tickwheel.jobs.model import AttemptState, Begin, Contested, Job, Outcome, S
 __all__ = ["Health"]
 
 _SILENT_NS: Final = 5 * 10**9
-"""Maximum silence of a job, in ns."""
+"""Maximum time in ns for which a due job may wait while its owner is healthy."""
 _AHEAD_NS: Final = 5 * 10**9
 """
 Maximum time in ns by which an attempt may be claimed early.
@@ -33,7 +33,7 @@ It allows for the time between claim and start, and for clocks whose rates diffe
 
 _RECOVERY_NS: Final = 45 * 10**9
 """
-Recovery time after a fault: a lease of 60 s is renewed every 20 s, and a call lost on the line times out sooner.
+Time in ns that an owner may need to recover from a fault. It tries to renew its leases every 20 s.
 """
 _TAKEOVER_NS: Final = 85 * 10**9
 """Time from a node's death to a takeover: its leases of 60 s expire, and other nodes check every 20 s."""
@@ -48,7 +48,7 @@ _EVERYWHERE: Final = ("the", "failover", "emptied")
 
 class Health:
     """
-    The health at the time of the latest event.
+    The health of each owner, as of the latest event.
     """
 
     def __init__(self) -> None:
@@ -91,9 +91,9 @@ class Health:
 
     def _since(self, job: Job, shard: int, at: int) -> int:
         """
-        Return the time from which *job* could have begun.
+        Return the time since which nothing has prevented a start of *job*.
 
-        Return *at* if something still prevents it.
+        If something prevents this now, return the present time *at*.
         """
         if self._busy[job.key].keys() - {job.generation} or self.paused_since(job) is not None:
             return at
@@ -117,9 +117,9 @@ class Health:
 
     def _lane_room_since(self, job: Job, shard: int, at: int) -> int:
         """
-        Return the time from which the lane of *job* has room at the owner of *shard*.
+        Return the time since which the owner of *shard* has had room for another attempt in the lane of *job*.
 
-        Return *at* if the lane has no room.
+        If it has no room now, return the present time *at*.
         """
         lane = (self._owners.get(shard, ""), job.handler)
         return at if self._attempts[lane] >= _share(job.handler) else self._room_since.get(lane, 0)
@@ -190,7 +190,7 @@ class Health:
 
     def overlooked(self, job: Job, shard: int, at: int) -> Iterator[tuple[str, str]]:
         """
-        Yield the running *job* if its node died and a healthy owner has had enough time to recover it.
+        Yield a violation if the node that ran *job* died, and a healthy owner has had enough time to recover the job.
         """
         waited = at - self._since(job, shard, at)
         if (job.key, job.generation) in self._orphans and waited > _SILENT_NS:
@@ -298,9 +298,9 @@ class Health:
 
     def unheard(self, key: str) -> None:
         """
-        Record that the answer about *key* was lost.
+        Record that the answer to a write of *key* was lost.
 
-        So the owner of the job cannot know by which clock the job's delay is counted.
+        Without this answer, the owner of the job cannot know by which setting of the clock a delay was counted.
         """
         self._promised = {life: promise for life, promise in self._promised.items() if life[0] != key}
 

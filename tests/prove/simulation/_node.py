@@ -85,7 +85,7 @@ class Node:
     """
     One node, through all its restarts.
 
-    A client has no handlers, and fires nothing.
+    A node that is a client has no handlers, and fires nothing.
     """
 
     def __init__(
@@ -113,9 +113,9 @@ class Node:
     @property
     def version(self) -> str:
         """
-        The handler that the node has gained at its last start. Other nodes may lack it.
+        The versioned handler that the node has. There are two such handlers, and another node may have the other one.
 
-        The node has this handler until its next start, which gives it the other handler.
+        At each start the node switches to the other handler.
         """
         return _VERSIONS[(self._number + self._lives) % 2]
 

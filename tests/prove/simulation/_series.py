@@ -17,7 +17,7 @@ from simulation.history import Committed, Fired, Returned
 from tickwheel.jobs.model import Answer, Job, Move, Outcome, Redate, Set, Settle, key_of
 from tickwheel.testing._store_model import is_same_series
 
-__all__ = ["Series", "is_to_be_gone_on_with", "may_be_left_out"]
+__all__ = ["Series", "may_be_left_out", "must_be_continued"]
 
 _MINUTE_MS: Final = 60_000
 _GRACE_MS: Final = 60_000
@@ -133,8 +133,8 @@ class Series:
         Return the fault, if any, in the continuation of the series after the run *before*.
 
         If a due time passed before the run began, this due time may be omitted, unless all missed runs are made up. If
-        a due time passed during the run, the overlap policy decides. The due time may be omitted, or a run may follow
-        at once, at an instant that is not in the series.
+        a due time passed during the run, the overlap policy decides whether this due time is omitted. If it is not, the
+        next run may begin at once, at an instant that is not in the series.
         """
         facts: dict[str, Any] = json.loads(before.recurrence or "{}")
         due_at, next_at = facts.get("run_at", before.due_at), write.due_at
@@ -149,22 +149,22 @@ class Series:
         if awaited is not None and not awaited.is_near and self._weather.stepped < awaited.since:
             return f"it waited for {awaited.due_at}" if event.store_ms + _NEAR_MS < awaited.due_at else None
         run = self._runs.get((event.machine, before.key, before.generation, before.attempt))
-        if is_to_be_gone_on_with(before.recurrence):
+        if must_be_continued(before.recurrence):
             due_at, begun, ended, _ = facts["ended"]
             run = _Run(begun, ended, event.at)
         elif run is None:
             run = _Run(event.store_ms, event.store_ms, event.at)
         elif self._weather.stepped > run.at:  # these times are from before and after a clock step
             return None
-        return _Way(facts, due_at, run, event.store_ms).flaw(next_at, write)
+        return _Continuation(facts, due_at, run, event.store_ms).flaw(next_at, write)
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _Continuation:
     """
-    The rules by which a series may continue after *run*.
+    The rules for the due time with which a series may continue after *run*.
 
-    The run was due at *due_at* and settled at *settled*.
+    This run was due at *due_at*, and its outcome was written at *settled*.
     """
 
     facts: dict[str, Any]
@@ -202,7 +202,9 @@ class _Way:
 
     def _may_follow_at_once(self, next_at: int) -> bool:
         """
-        Return True if *next_at* is the end of the run, and another due time passed during the run.
+        Return True if the next run may follow at once.
+
+        It may if a due time passed during *run*, and *next_at* is the end of *run*.
         """
         is_all = self.makes_up_all or "run_at" in self.facts
         after = self.due_at if is_all else max(self.due_at, self.run.begun - _NEAR_MS)
@@ -219,9 +221,9 @@ class _Way:
 
 def _is_fresh(job: Job) -> bool:
     """
-    Return True if the run for which *job* waits was never tried.
+    Return True if the run for which *job* waits has had no attempt yet.
 
-    If it was tried, a `run_now` starts the same run.
+    Otherwise a `run_now` does not add a run, but brings the next attempt of the same run forward.
     """
     return job.state == "pending" and not job.attempt and job.sent_as is None
 
@@ -232,9 +234,9 @@ def _loses(write: Set, before: Job | None, answer: Answer) -> str | None:
     return f"{write.job.key!r} was declared again, and is {answer.outcome}"
 
 
-def is_to_be_gone_on_with(text: str | None) -> bool:
+def must_be_continued(text: str | None) -> bool:
     """
-    Return True if the recurrence *text* shows that a run ended on a node that could not read the rule.
+    Return True if *text*, a stored recurrence, shows that a run ended on a node that could not read the rule.
 
     Another node must then continue the series.
     """

@@ -62,18 +62,18 @@ _SCOPE: Final = "scope "
 _EMPTIED_EACH: Final = 16
 """Period in days: on one day of each period the tables are emptied."""
 _SERVER_STEPS: Final = (8, 4)
-"""The length of a period in days, and the day of each period on which the clock of a cluster's server is set."""
+"""Length of a period in days, and the day of each period on which the clock of a cluster's server is set."""
 _PULLED: Final = (16, (8, 9))
-"""The length of a period in days, and its days on which workers pull and callers change recurring jobs."""
+"""Length of a period in days, and the days of each period on which workers pull and callers change recurring jobs."""
 _RATES: Final = (32, (20, 22, 24, 26))
-"""The length of a period in days, and its days on which statements hang and clock rates differ.
+"""Length of a period in days, and the days of each period on which statements hang and clock rates differ.
 
 Each clock then runs up to a tenth faster or slower."""
 _LACKS: Final = (32, (22, 26, 30))
-"""The length of a period in days, and its days on which nodes lack a target, a zone or a kind of rule."""
+"""Length of a period in days, and the days of each period on which nodes lack a target, a zone or a kind of rule."""
 _FULL_LANES: Final = (32, (18, 19))
 """
-The length of a period in days, and its days on which lanes have far more jobs than room.
+Length of a period in days, and the days of each period on which lanes have far more jobs than a node has room for.
 
 On a cluster a node is killed while the lanes are full.
 """

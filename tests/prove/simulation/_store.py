@@ -69,7 +69,7 @@ class Line:
 
 class SimulatedStore:
     """
-    The store as one machine sees it, at its end of a bad line.
+    The store as one machine sees it, over its bad network line.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class SimulatedStore:
 
     def _hangs_s(self) -> float:
         """
-        Return the time for which a hanging statement hangs, which is the time until its deadline.
+        Return how long a call with a hanging statement takes: until its deadline.
         """
         return 1 + 4 * self._dice.random()
 

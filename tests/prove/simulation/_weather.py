@@ -11,7 +11,9 @@ from simulation.history import Committed, Fault
 __all__ = ["LATE_NS", "Weather"]
 
 LATE_NS: Final = 150 * 10**9
-"""Maximum wait of a job in a calm period: its notification may be lost (60 s), and its key may be busy (100 s)."""
+"""Maximum wait of a due job in a calm period.
+
+Its notification may be lost (60 s), and another job of its key may still run (100 s)."""
 _UNREST_NS: Final = 240 * 10**9
 """Time that must pass after a fault before a calm period begins. In this time leases expire and nodes come back."""
 _UNNOTICED_NS: Final = 45 * 10**9
@@ -26,8 +28,8 @@ class Weather:
 
     Attributes:
         stepped: The time of the last clock step.
-        noticed: The time by which all healthy nodes have noticed that step. Until then a job may be set by the clock
-            before the step.
+        noticed: The time by which all healthy nodes have noticed that step. Until then, a node may compute due times
+            from the clock before the step.
     """
 
     def __init__(self) -> None:
@@ -67,9 +69,7 @@ class Weather:
 
     def has_calm(self, start: int, end: int) -> bool:
         """
-        Return True if the period from *start* to *end* has a calm part that is long enough.
-
-        It is long enough if no job should still wait after it.
+        Return True if between *start* and *end* there is a calm period long enough for every due job to begin.
         """
         for moment in (start, *(over + _UNREST_NS for _, over in self._unrest)):
             calm = (moment - _UNREST_NS + 1, moment + LATE_NS)

@@ -20,7 +20,7 @@ Each violation has one of these kinds:
     beside      a job began while it was running on another node, which was alive and had not lost its lease
     handler     an attempt was begun on a node that lacks the handler
     scope       a node began or claimed a job of a paused scope, although it could know of the pause
-    clock       a delay did not count elapsed time, although the job's owner knew that it should
+    clock       a job with a delay was begun more than five seconds before or after the delay had elapsed
     short       a process that fires nothing made a job due sooner than requested
 """
 
@@ -38,7 +38,7 @@ from simulation._callers import Callers
 from simulation._day import QUEUE, QUEUEING, VERSIONED
 from simulation._equipment import EQUIPMENT, RULES
 from simulation._health import Health
-from simulation._series import Series, is_to_be_gone_on_with, may_be_left_out
+from simulation._series import Series, may_be_left_out, must_be_continued
 from simulation._weather import LATE_NS, Weather
 from simulation.history import (
     Answered,
@@ -223,7 +223,8 @@ class _Checker:
         """
         Judge the pending jobs when the day has finished, before the nodes stop.
 
-        The node that stops last may own all shards for a moment, and claim jobs that waited for its handler.
+        While the nodes stop, the last one may own all shards for a moment. It may then claim jobs that waited for its
+        handler.
         """
         self._end = event
         for job in self._model.jobs.values():
@@ -358,9 +359,9 @@ class _Checker:
         self._settled.add(firing)
         if write.how is Settled.DEAD and before.recurrence is not None and not self._was_cut_off(before, write.attempt):
             self._add("series", event.at, f"the series of {_name(before)} has died: {write.error}")
-        if write.how is not Settled.DONE or is_to_be_gone_on_with(write.recurrence):
+        if write.how is not Settled.DONE or must_be_continued(write.recurrence):
             return
-        has_ended = is_to_be_gone_on_with(before.recurrence)  # ended on a node that could not continue the series
+        has_ended = must_be_continued(before.recurrence)  # ended on a node that could not continue the series
         if firing not in self._fired and not has_ended and not may_be_left_out(before, event.store_ms):
             self._add("ended", event.at, f"{_name(before)} is done and never ran")
         if before.recurrence is None:
