@@ -40,7 +40,7 @@ class Fate:
 
     def watch(self, store: Store) -> None:
         """
-        Wrap `apply` of *store*, so that the process passes a point before and after each commit.
+        Wrap `apply` of *store*, so that `passes` is called before and after each commit.
         """
         apply = store.apply
 

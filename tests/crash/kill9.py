@@ -131,7 +131,7 @@ class Victim:
 
     def tend(self) -> None:
         """
-        Start a process if none is running. Kill the process if its time is over.
+        Start a process if none is running. Replace the process if its lifetime is over, or if it has ended.
         """
         if self.process is None:
             self.start()

@@ -36,7 +36,7 @@ sys.stdin.read()
 @pytest.mark.parametrize("kind", ["postgres", "redis"])
 def test_another_node_continues(request, kind):
     """
-    Every acknowledged job fires on another node, although the server still holds the connections of the lost node.
+    Every acknowledged job fires on another node, although the server still holds the connections of the dead node.
     """
     line = request.getfixturevalue(f"{kind}_line")
     if kind == "postgres":

@@ -1,5 +1,5 @@
 """
-Engines and stores with faults that become visible only when a clock is set.
+Engines and stores with faults that become visible only when the time of a clock is changed.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def trusts_ends_of_a_later_clock() -> Any:
 
 def takes_a_retry_for_outdated() -> Any:
     """
-    Fault: after the engine has rewritten a job's due time, it ignores all news of this generation for a while.
+    Fault: after the engine has rewritten a job's due time, it ignores all changes of this generation for a while.
 
-    It wrongly ignores even the news that the job is to be retried.
+    It wrongly ignores even the change that the job waits for a retry.
     """
 
     def careless(self: Any, job: Any) -> bool:

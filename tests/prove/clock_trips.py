@@ -34,7 +34,7 @@ from typing import Any, Final
 __all__ = ["build_clock", "interposed", "judge", "main", "scenarios"]
 
 Step = tuple[float, float]
-"""A step of the clock: the seconds since the beginning, and the error of the time of day in seconds after the step."""
+"""A clock step: its time in seconds since the beginning, and the error of the time of day in seconds from then on."""
 
 HOUR: Final = 3600.0
 PAUSE_S: Final = 0.05
@@ -50,7 +50,7 @@ EARLY_S: Final = 0.002
 """Tolerance in seconds for early jobs: the time between readings of the wall and the monotonic clock, and rounding."""
 PHASE_S: Final = 0.25
 """
-Maximum deviation in seconds of a run of the job with `every=1` from a whole number of seconds after its first run.
+Tolerance in seconds for the job with `every=1`: each run must come a whole number of seconds after the first run.
 """
 
 
@@ -102,7 +102,7 @@ def interposed(folder: Path) -> Iterator[tuple[dict[str, str], Any]]:
 
 def run(steps: list[Step], folder: Path, seed: int) -> dict[str, Any]:
     """
-    Run one scheduler through *steps*, and return its record.
+    Run one scheduler while the clock makes *steps*, and return its record.
     """
     length = steps[-1][0] + SETTLED_S
     with interposed(folder) as (environment, set_by):

@@ -55,7 +55,7 @@ INSTANTS = (
 
 def run(library: Path, instant: tuple[str, str, str], arguments: list[str]) -> subprocess.CompletedProcess[str]:
     """
-    Run the listed tests in a zone, and let each of them begin at *instant*.
+    Run the listed tests in the zone of *instant*, and let each of them begin at *instant*.
     """
     text, zone, _ = instant
     names = LIST.read_text("utf-8").splitlines()

@@ -127,7 +127,7 @@ class Result:
 
 def ask(client: Scheduler, dice: random.Random, told: Told, until_s: float) -> None:
     """
-    Continue to set jobs and to cancel some of them, until the time *until_s*.
+    Set jobs and cancel some of them, until the time *until_s*.
     """
     while time.time() < until_s:
         key = f"job-{len(told.sets)}-{dice.randrange(10**9)}"

@@ -64,7 +64,8 @@ class Step:
 
     Attributes:
         name: The heading of the step.
-        parts: The parts of the commands. Each part has the URL to which the caller switches after it, or "".
+        parts: The parts of the step's commands. Each part comes with the URL to which the caller then switches, or with
+            "" if the caller keeps its URL.
     """
 
     name: str
@@ -156,7 +157,7 @@ class Shell:
 @contextmanager
 def prepared() -> Iterator[tuple[Path, Shell]]:
     """
-    Provide a folder with a shell and a PostgreSQL, and the names and ports that the page needs.
+    Provide a folder with a shell and a PostgreSQL. The shell has the variables that the commands of docs/scale.md use.
     """
     with ExitStack() as stack:
         primary = stack.enter_context(postgres())
@@ -225,9 +226,9 @@ def _end_standby(data: Path) -> None:
 
 def prove(steps: list[Step], seconds: float, seed: int) -> dict[str, Counts]:
     """
-    Run all *steps*, with *seconds* of calls after each step.
+    Run all *steps*, and let the caller work for *seconds* seconds after each step.
 
-    Count the faults.
+    Return the counts by step.
     """
     caller = Caller(seed)
     with prepared() as (folder, shell):

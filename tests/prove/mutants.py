@@ -73,7 +73,7 @@ def settles_without_epoch() -> Any:
 
 def cursor_from_now() -> Any:
     """
-    Fault: after each read, the prefetcher moves its scan position to the end of the horizon and a second further.
+    Fault: after each read, the prefetcher moves its scan position to one second after the end of the horizon.
 
     So it misses jobs that are set later for an earlier time. Overdue jobs, which a sweep would find, are not swept.
     """
@@ -500,7 +500,7 @@ AT_ONCE = {
 """
 For some faults, the plan of a quarter of an hour that shows the fault.
 
-In these plans, the end of the simulation, in which lost jobs may still fire, is short.
+In these plans, the time at the end without faults, in which lost jobs may fire after all, is short.
 """
 
 SOON = {

@@ -103,7 +103,7 @@ class Result:
     @property
     def is_sound(self) -> bool:
         """
-        True if no fault was found, except faults that a stall of the machine can explain.
+        True if there was no fault, apart from faults that a stall of the machine can explain.
         """
         wrong = self.lost or self.overtaken or self.early or self.repeated or self.died or self.misplaced
         return not wrong and self.waited > 0

@@ -1,5 +1,5 @@
 """
-The proof of the server's clock: a node dies, and the clock of its database is set before its leases expire.
+The proof of the server's clock: a node dies, and the clock of the database is set before the node's leases expire.
 
     python tests/prove/server_clock.py --kind postgres [--rounds 2]
 
@@ -117,7 +117,7 @@ def prove(kind: str, rounds: int) -> Result:
 
 def read(runs: Path, began: float, ended: float, steps: int) -> Result:
     """
-    Return the counts of the runs in the file between the times *began* and *ended*.
+    Return the counts of the runs that the file *runs* lists between the times *began* and *ended*.
     """
     times: dict[str, list[float]] = {f"job-{number}": [began, ended] for number in range(JOBS)}
     for line in runs.read_text().splitlines():

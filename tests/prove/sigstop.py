@@ -38,7 +38,7 @@ SILENT_S = 5.0
 PATIENCE_S = 180.0
 """Maximum wait in seconds. It is long, because on a busy machine a node may lose its lease of one second at times."""
 PATIENT = RetryPolicy(attempts=1000)
-"""A retry policy with many attempts: a lost lease costs running jobs an attempt, and no job may die because of that."""
+"""A retry policy with many attempts: each lost lease costs a running job an attempt, and no job may die of that."""
 
 
 def append(path: Path, line: str) -> None:

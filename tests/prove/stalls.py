@@ -14,7 +14,7 @@ from typing import Final, Self
 __all__ = ["STALLED_S", "Stalls"]
 
 STALLED_S: Final = 0.4
-"""Length in seconds of a stall that can cost a node a lease of one second, which is renewed three times a second."""
+"""A stall of this many seconds can cost a node its lease of one second, which is renewed three times a second."""
 _NAP_S: Final = 0.02
 
 

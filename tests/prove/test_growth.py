@@ -176,7 +176,7 @@ class Told(Caller):
 )
 def test_faults_are_found(changes, starts, wrong):
     """
-    The judge finds jobs that never start, jobs that start after an answered cancel or move, and jobs that start early.
+    `judge` finds jobs that never start, jobs that start after an answered cancel or move, and jobs that start early.
     """
     life = Life("step", "key", 1, 7, asked_at=10.0, answered_at=10.5, due=12.0)
     for name, value in changes.items():
@@ -191,7 +191,7 @@ def test_faults_are_found(changes, starts, wrong):
 
 def test_a_step_without_an_answer_is_not_good():
     """
-    A step is not good if the caller got no answer in it.
+    A step does not count as good if the caller got no answer during the step.
     """
     assert not judge(["step"], Caller(seed=0), [])["step"].is_good
 

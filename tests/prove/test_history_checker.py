@@ -93,7 +93,7 @@ def test_a_good_history_has_no_violation(events):
 
 def test_a_job_that_was_never_begun_is_lost(events):
     """
-    If the events of a job's begin, firing and settle are removed, the job is reported as lost.
+    If the begin, the firing and the settle of a job are removed from the history, the job is reported as lost.
     """
     fired = events[place(events, Fired, lambda event: event.attempt == 1 and event.key.startswith("key"))]
     life = (fired.key, fired.generation)
@@ -469,7 +469,7 @@ def test_a_start_after_all_jobs_were_paused(events, seconds, found):
     """
     If all jobs were paused, a handler that begins half a minute later is reported.
 
-    A handler that begins three seconds later is not.
+    A handler that begins three seconds later is not reported.
     """
     faults = [event.at for event in events if isinstance(event, Fault | Granted)]
     at = place(events, Fired, lambda event: all(not -60 <= (fault - event.at) / 1e9 <= 100 for fault in faults))

@@ -43,7 +43,7 @@ def test_a_disk_without_room(tmp_path):
     """
     If a file cannot grow, the write fails with a message.
 
-    Earlier writes stay, and everything works again once there is room.
+    Earlier writes are kept, and new writes succeed as soon as there is room again.
     """
     path = tmp_path / "jobs.db"
     program = [sys.executable, "-c", textwrap.dedent(FULL_DISK), str(path)]
@@ -89,7 +89,7 @@ def test_a_hundred_thousand_sets_of_one_key(tmp_path):
 
 def test_more_due_at_once_than_memory_has_room(tmp_path):
     """
-    If more jobs are due at one moment than a node may stage, each job runs once, and the limit holds.
+    If more jobs are due at one moment than a node may stage, each job runs once, and the node never stages too many.
     """
     count, staged_max = 20_000, 1_000
     ran = []

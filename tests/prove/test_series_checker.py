@@ -1,5 +1,5 @@
 """
-The checker of series, tested with a clock step between a `run_now` and the due time that was scheduled before it.
+The checker of series, tested with a clock step after a `run_now` and before the due time that follows it.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Beside:
         """
         Record a start.
 
-        Return the node on which the job was already running, unless a fault excuses the overlap.
+        Return the node on which the job was already running. Return None without an overlap, or if a fault excuses it.
         """
         life = (event.key, event.generation)
         former = self._running.get(life)

@@ -79,7 +79,7 @@ class Callers:
         """
         Return the time at which a caller requested the write, if the write sets a job.
 
-        For any other write, return the time at which the write took effect.
+        For any other write, return the time at which it took effect.
         """
         if not isinstance(event.write, Set):
             return event.at

@@ -228,7 +228,7 @@ class Cluster:
 
     def _leave_tail(self, shard: _Shard) -> None:
         """
-        Leave the running jobs of *shard* to their owner, under the same epoch.
+        When *shard* is handed over, leave its running jobs with their owner, under the same epoch.
         """
         number = _FIRST_TAIL + shard.epoch
         if self._table.leave(shard.number, number):

@@ -280,9 +280,9 @@ def full_lanes(seed: int, length: float, others: list[Ask], broken: list[Break],
     """
     Return requests that fill lanes with more jobs than *nodes* have room for, and requests for other lanes.
 
-    The jobs of one lane end slowly, and a node is killed while many of them still wait. The next owners of its shards
-    are already full of jobs of that lane. The jobs of another lane hang, and occupy all workers. The requests are drawn
-    from a random source of their own.
+    The jobs of one lane end slowly, and a node is killed while many of them still wait. The next owners of the node's
+    shards are already full of jobs of that lane. The jobs of another lane hang, and occupy all workers. The requests
+    are drawn from a random source of their own.
     """
     dice = random.Random(seed)
     found: list[Ask | Break] = []

@@ -43,7 +43,7 @@ _CUT_NS: Final = 105 * 10**9
 The lease of the dead node may then end much too late. Another node shortens it at its next lease renewal."""
 _CHANGED: Final = (Outcome.CANCELLED, Outcome.MOVED, Outcome.REPLACED, Outcome.PAUSED)
 _EVERYWHERE: Final = ("the", "failover", "emptied")
-"""Faults that affect all nodes: the end of the day, a change to another server, and a server that lost all data."""
+"""Events that affect all nodes: the end of the day, a failover to another server, and the loss of all data."""
 
 
 class Health:
@@ -74,7 +74,7 @@ class Health:
 
     def judge(self, before: Job, start: int, event: Committed, shard: int) -> Iterator[tuple[str, str]]:
         """
-        Yield the kind and the text of each violation while the pending job *before* waited, from *start* to *event*.
+        Yield the kind and the text of each violation that occurred while *before* was pending, from *start* to *event*.
         """
         name = f"{before.key}/{before.generation}"
         free = self._since(before, shard, event.at)
@@ -126,7 +126,7 @@ class Health:
 
     def scoped(self, event: Scoped) -> None:
         """
-        Record the paused scopes.
+        Record which scopes are paused from now on.
         """
         for scope in self._paused.keys() - set(event.scopes):
             self._resumed[scope] = event.at
@@ -199,7 +199,7 @@ class Health:
 
     def deployed(self, event: Deployed) -> None:
         """
-        Record the handlers of a node.
+        Record the handlers that a node has from now on.
         """
         self._handlers[event.machine] = event.handlers
 

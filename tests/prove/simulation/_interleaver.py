@@ -2,8 +2,8 @@
 The interleaver runs threads one at a time, chosen by a seed.
 
 Every task is a real thread. Only the task that has the baton runs. It passes the baton on where it would block and, if
-the seed says so, where a thread could be preempted. Simulated time passes only while all tasks wait. So the engine's
-own code runs with its locks and threads, and two runs of one seed take the same turns.
+the seed says so, where a thread could be preempted. Simulated time passes only while all tasks wait. The engine's own
+code runs, with its locks and threads, and two runs of one seed take the same turns.
 """
 
 from __future__ import annotations

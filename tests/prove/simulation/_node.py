@@ -1,5 +1,5 @@
 """
-A node: a process on a machine with a real scheduler, which is killed and started again.
+A node: a process that runs a real scheduler on a simulated machine. It is killed and started again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Node", "Surroundings", "planned"]
 
 _S: Final = 10**9
 STAGED_MAX: Final = 40
-"""Maximum number of jobs that a node stages. It is small, so that one lane can fill it."""
+"""Maximum number of jobs that a node stages. The number is small, so that the jobs of one lane can use it up."""
 _HUNG_S: Final = 1_000
 RATE_PPM: Final = 100_000
 """Maximum rate error of a node's clock in millionths, compared with the server's clock: a tenth."""
@@ -56,8 +56,8 @@ class Surroundings:
     """
     The environment of all nodes of a run.
 
-    `dice` draws the faults of the nodes, and `chance` is the nodes' own random source. If `rates` is given, it draws
-    the speed of a node's clock at each start. If `lacking` is given, it draws the equipment that a node lacks.
+    `dice` draws the faults of the nodes, and `chance` is the nodes' own random source. `rates`, if given, draws the
+    speed of a node's clock at each start. `lacking`, if given, draws the equipment that a node lacks.
     """
 
     def __init__(

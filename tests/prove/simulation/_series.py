@@ -48,7 +48,8 @@ class _Awaited(NamedTuple):
     """
     The due time with which a series continues after a `run_now`, and the true time at which this was recorded.
 
-    If *is_near*, the `run_now` came within `_NEAR_MS` of *due_at*, so the series may also continue in the usual way.
+    If *is_near* is true, the `run_now` came within `_NEAR_MS` of *due_at*. The series may then also continue as after
+    an ordinary run.
     """
 
     due_at: int
@@ -71,8 +72,8 @@ class Series:
         """
         Record a caller's write. Return the fault if the write set the same rule again and changed anything.
 
-        After a `run_now`, the series continues with the due time that was scheduled before. If the rule of the series
-        counts elapsed time, a clock step moves this due time.
+        After a `run_now`, the series continues with the due time at which it would have run without the `run_now`. If
+        the rule of the series counts elapsed time, a clock step moves this due time.
         """
         write, outcome = event.write, event.answer.outcome
         if (

@@ -114,7 +114,7 @@ class Table(MemoryStore):
         self, shard: int, skills: Sequence[Skill], limit: int, unreadable: Sequence[str], unfit: Sequence[int]
     ) -> list[Job]:
         """
-        Move unroutable jobs that fit *skills* into *shard*, and return these jobs.
+        Claim into *shard* up to *limit* unroutable jobs that a node with *skills* can run, and return these jobs.
         """
         wanted = set(skills)
         found = [

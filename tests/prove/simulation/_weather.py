@@ -63,7 +63,7 @@ class Weather:
         """
         Return True if the store's clock showed *due_at* or later at some time after *since*.
 
-        If the clock was set back after that, its former time still counts until the nodes have noticed the step.
+        If the clock was set back after that, nodes may use its former time until they have noticed the step.
         """
         return any(at >= since and store_ms >= due_at for at, store_ms in self._peaks)
 

@@ -263,7 +263,7 @@ class Finished(Event):
 
 class History:
     """
-    The events of one run.
+    The events of one simulation.
     """
 
     def __init__(self, events: Iterable[Event] = ()) -> None:

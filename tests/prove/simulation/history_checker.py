@@ -1,5 +1,5 @@
 """
-The checker of histories. It checks the promise of a durable scheduler in simple loops, without its code.
+The checker of histories. It checks the promise of a durable scheduler in simple loops, without the scheduler's code.
 
 Each violation has one of these kinds:
 
@@ -500,9 +500,9 @@ class _Checker:
 
 def _dated(write: Write, store_ms: int) -> Write:
     """
-    Return *write* with its delays counted from *store_ms*, the time at which it took effect.
+    Return *write* with its delays counted from *store_ms*, the time at which the write took effect.
 
-    The model has no clock, so it cannot do this itself.
+    The checker's model has no clock, so it cannot do this itself.
     """
     if isinstance(write, Set | Move | Replay) and write.counted_from is not None:
         later = store_ms - write.counted_from
