@@ -213,7 +213,7 @@ def prove(
     folder: Path, url: str, server: Victim | None, owner: Victim, *, jobs: int, seconds: float, dice: random.Random
 ) -> Outcome:
     """
-    Set *jobs* jobs within *seconds* seconds while the victims are killed, and return the outcome.
+    Set *jobs* jobs within *seconds* seconds, while the server and the owner are killed, and return the outcome.
     """
     victims = [victim for victim in (server, owner) if victim is not None]
     for victim in victims:

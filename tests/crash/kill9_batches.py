@@ -81,7 +81,7 @@ def lines_of(path: Path) -> list[list[str]]:
 
 class Room:
     """
-    Limits the jobs that are set and have not fired yet to `AHEAD_MAX`. All threads share it.
+    Limits the number of jobs that are set and have not fired yet to `AHEAD_MAX`. All threads share this limit.
     """
 
     def __init__(self) -> None:
@@ -233,7 +233,9 @@ def closing_client(url: str) -> Iterator[Scheduler]:
 
 def prove(folder: Path, url: str, kills: int, every: tuple[float, float], seed: int) -> Result:
     """
-    Kill *kills* nodes, each at a random time after its start. Let a last node fire the rest, and return the outcome.
+    Kill *kills* nodes, each at a random time after its start.
+
+    Let a last node fire the remaining jobs, and return the outcome.
     """
     dice = random.Random(seed)
     for name in FILES:

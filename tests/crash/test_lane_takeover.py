@@ -1,5 +1,5 @@
 """
-If a node is killed while one lane has more jobs than all nodes have room for, the other node continues all lanes.
+If a node is killed while one lane has more jobs than all nodes have room for, the other node runs every lane's jobs.
 """
 
 from __future__ import annotations

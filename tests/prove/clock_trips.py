@@ -47,7 +47,7 @@ SETTLED_S: Final = 6.0
 LATE_S: Final = 1.0
 SILENT_S: Final = 2.0
 EARLY_S: Final = 0.002
-"""Tolerance in seconds for early jobs: the time between readings of the wall and the monotonic clock, and rounding."""
+"""Tolerance in seconds for early jobs. It covers rounding, and the time between the readings of the two clocks."""
 PHASE_S: Final = 0.25
 """
 Tolerance in seconds for the job with `every=1`: each run must come a whole number of seconds after the first run.

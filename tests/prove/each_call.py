@@ -97,7 +97,7 @@ def prove(seed: int, every: int = 1, first: int = 0) -> Result:
     """
     Simulate a failure of every *every*-th call in the plan of *seed*, from call number *first* on.
 
-    Each of these calls fails before its effect in one simulation, and after its effect in another.
+    Each failure has a simulation of its own.
     """
     result = Result()
     for case in cases(seed, every, first):

@@ -52,7 +52,7 @@ AGAIN_S = 0.05
 """Seconds before a call that sets jobs in bulk is repeated if it got no answer."""
 SETTLED_S = 3.0
 """
-Seconds after an outage until all leases are acquired again. Jobs that are due later must fire in time.
+Seconds after an outage until all leases are acquired again. Jobs that are due after this time must fire in time.
 """
 PATIENT = RetryPolicy(attempts=1000)
 

@@ -198,7 +198,8 @@ def free_ports(count: int) -> list[int]:
     """
     Return *count* free ports P of the loopback interface. For the cluster bus, the port P + 10,000 is free as well.
 
-    The ports are below the range for outgoing connections, which could otherwise take them before they are used.
+    The ports are below the range for outgoing connections, because such a connection could take a port before it is
+    used.
     """
     found: list[int] = []
     for port in random.sample(range(12_000, 22_000), 1_000):

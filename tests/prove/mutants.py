@@ -183,7 +183,7 @@ def takes_a_standby_for_its_primary() -> Any:
 
 def starts_over_when_emptied() -> Any:
     """
-    Fault: if its tables were emptied, the store initialises them again.
+    Fault: a store whose tables were emptied initialises them again.
 
     Generations and epochs then begin at 1.
     """
@@ -394,7 +394,7 @@ def tries_again_what_was_stopped() -> Any:
 
 def has_no_bulkhead() -> Any:
     """
-    Fault: one handler may occupy all workers and all running slots, and no worker is lent to another handler.
+    Fault: one handler may occupy all workers and all running slots, and there are no spare workers for other handlers.
     """
     return both(
         mock.patch.object(_workers, "share_of", lambda places: places),
@@ -417,9 +417,9 @@ def has_no_shares() -> Any:
 
 def lends_nothing() -> Any:
     """
-    Fault: an idle lane borrows no worker.
+    Fault: there are no spare workers for a lane that has no running job.
 
-    It waits until another lane releases one.
+    Such a lane waits until another lane releases a worker.
     """
     return both(*(mock.patch.object(where, "loan_of", return_value=0) for where in (_workers, _lanes, _claims)))
 
@@ -552,8 +552,6 @@ ON_A_FILE = {
 }
 """
 Faults that show with a store in a file, where the time of day comes from the machine and there are no leases.
-
-Some of these faults concern the number of jobs that a node may run.
 """
 
 
@@ -684,4 +682,4 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "lends_nothing": (lends_nothing, {"silent"}),
     "forgets_the_position_of_a_lane": (forgets_the_position_of_a_lane, {"silent", "lost"}),
 }
-"""For each fault its function, and the kinds of violation that are expected. At least one of them must be found."""
+"""For each fault, its function and the kinds of violation that are expected. At least one of them must be found."""

@@ -5,7 +5,7 @@ The power-cut proof: a store on a recorded disk loses power at any step, and the
 
 Every batch acknowledged before the cut must exist. The batch in progress must exist completely or not at all. The file
 must be sound. Time passes between the batches, so that the store also moves jobs from the far level to the near level,
-and merges its sorted runs of keys. Every second file begins with an older schema and already has jobs. With
+and merges its sorted runs of keys. About half of the files begin with an older schema and already have jobs. With
 `--synchronous normal` or `off`, rows must be missing. The exit code is then 1.
 """
 

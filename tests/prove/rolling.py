@@ -4,9 +4,9 @@ The proof of the rolling deployment: nodes of two versions come and go, and each
     python tests/prove/rolling.py --rounds 2 --store URL
 
 In each round the nodes are replaced one after another by nodes of the other version. Meanwhile this process sets and
-cancels jobs for the handlers of both versions. Some jobs run longer than a node takes to start. No job may be lost, die
-or start twice, because running jobs stay with their node while shards change hands. No job may be silent for 5 s while
-a live node has its handler.
+cancels jobs for the handlers of both versions. Some jobs run longer than a node takes to start. Running jobs stay with
+their node while shards change hands, so no job may be lost, die or start twice. No job may be silent for 5 s while a
+live node has its handler.
 
 The URL names a store with leases, and has `lease_s=1`. If the machine stalls for longer than a lease, jobs may begin
 twice or late. The run then proves nothing and is repeated, at most three times.

@@ -37,7 +37,7 @@ __all__ = ["Result", "prove"]
 
 JOBS = 24
 OFF_S = (-3600.0, 0.0, -5.0, 0.0)
-"""The errors in seconds to which the server's clock is set, one after another."""
+"""The errors of the server's clock in seconds, which are set one after another."""
 DYING_S = 0.3
 """Seconds from a node's death to the clock step. The node's leases of one second are still valid then."""
 TAKEOVER_S = 8.0

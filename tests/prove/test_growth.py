@@ -49,9 +49,9 @@ def test_the_page_has_every_step():
 
 def test_callers_are_followed_by_a_second_migration():
     """
-    At each step of docs/scale.md that moves jobs, callers get the new URL after the migration.
+    In docs/scale.md, each step that moves jobs gives callers the new URL after the migration.
 
-    Then the page repeats the migration command.
+    The step then repeats the migration command.
     """
     moves = [step for step in STEPS if "tickwheel migrate" in step.parts[0][0]]
     assert [step.name for step in moves] == ["PostgreSQL", "Redis Cluster of six"]

@@ -150,7 +150,7 @@ def test_not_counted(events):
 
 def test_zombie(events):
     """
-    If a settle with an old epoch takes effect, a zombie is reported (an owner that has lost its lease).
+    If a settle with an old epoch takes effect, it is reported as a write of a zombie: an owner that has lost its lease.
     """
     index = place(events, Committed, is_write(Settle, Outcome.SETTLED))
     commit = events[index]
@@ -167,7 +167,7 @@ def test_epoch_that_does_not_grow(events):
 
 def test_repeated(events):
     """
-    An epoch that is granted twice is reported, and so is a generation that two jobs get.
+    An epoch that is granted twice is reported. A generation that two jobs get is reported as well.
     """
     index = place(events, Granted, lambda event: event.at > 0)
     assert "repeated" in kinds((*events[: index + 1], events[index], *events[index + 1 :]))
@@ -317,7 +317,7 @@ def test_overlapping_runs(events, what, found):
 
 def test_a_run_after_the_end_of_an_attempt(events):
     """
-    If a job begins on another node after its attempt has ended, this is not reported.
+    If a job begins on another node after its attempt on the first node has ended, this is not reported.
     """
     index = place(events, Committed, is_write(Settle, Outcome.SETTLED, how=Settled.AGAIN))
     commit = events[index]
@@ -491,7 +491,7 @@ def test_paused_jobs_are_not_claimed(events):
 @pytest.mark.parametrize(("waited_s", "found"), [(4, False), (6, True)])
 def test_a_delayed_commit(waited_s, found):
     """
-    If a delayed job is committed after its due time, its lateness counts from the commit.
+    If a delayed job is committed after its due time, its lateness is measured from the commit.
     """
     health, job = Health(), Job("k", 1, 1_000)
     health._owners[0], health._handlers["n0.1"] = "n0.1", (job.handler,)

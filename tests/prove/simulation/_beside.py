@@ -2,8 +2,8 @@
 Overlapping runs: the same generation of a job runs on two nodes at once, or twice on one.
 
 An overlap is excused if the first node died, was stopped, or could not keep its lease. A node cannot keep its lease if
-it was paused, cut off or on a bad line, if another server took over, or if the server's clock was set forward past the
-lease's end.
+it was paused, cut off or on a bad line, if the database failed over to another server, or if the server's clock was set
+forward past the lease's end.
 """
 
 from __future__ import annotations

@@ -262,7 +262,7 @@ class Cluster:
 
     def lose_all(self) -> None:
         """
-        Empty the tables, as if a store had created them again.
+        Empty the tables, as if a store had just created them.
 
         No shard has an owner then. Generations and epochs continue at much higher numbers.
         """

@@ -130,7 +130,7 @@ class Break:
     """
     A fault, and its duration in seconds.
 
-    If no node is given, the node is drawn when the fault happens.
+    If no node is given, a node is chosen at random when the fault happens.
     """
 
     at: float

@@ -38,7 +38,7 @@ A node that has not yet met such a rule may claim its job. The node then marks t
 @contextmanager
 def equipment() -> Iterator[None]:
     """
-    While the context lasts, hide from each machine the equipment that it lacks.
+    Within the context, make each part of the equipment unavailable to the machines that lack it.
     """
     read = Recurrence.from_text
     readers: dict[str, Any] = {part: _reader(name, unreadable.READERS[part]) for name, part in _PARTS.items()}

@@ -26,7 +26,7 @@ _SILENT_NS: Final = 5 * 10**9
 """Maximum time in ns for which a due job may wait while its owner is healthy."""
 _AHEAD_NS: Final = 5 * 10**9
 """
-Maximum time in ns by which an attempt may be claimed early.
+Maximum time in ns by which an attempt may be claimed before its due time.
 
 It allows for the time between claim and start, and for clocks whose rates differ by a tenth.
 """
@@ -40,7 +40,8 @@ _TAKEOVER_NS: Final = 85 * 10**9
 _CUT_NS: Final = 105 * 10**9
 """Maximum time in ns from a step of the server's clock until a dead node's shards are taken over.
 
-The lease of the dead node may then end much too late. Another node shortens it at its next lease renewal."""
+After the step, the lease of the dead node may end much too late. Another node shortens this lease when it renews its
+own leases."""
 _CHANGED: Final = (Outcome.CANCELLED, Outcome.MOVED, Outcome.REPLACED, Outcome.PAUSED)
 _EVERYWHERE: Final = ("the", "failover", "emptied")
 """Events that affect all nodes: the end of the day, a failover to another server, and the loss of all data."""
@@ -184,7 +185,7 @@ class Health:
         """
         Record that *job* was marked as unroutable in *shard*, or was claimed into another shard.
 
-        The job no longer waits there.
+        The job no longer waits in *shard*.
         """
         self._free_since[job.key] = self._since(job, shard, at)
 

@@ -1,7 +1,7 @@
 """
 The simulated SQLite file.
 
-Every process on its machine has its own store object, and one of the processes owns the file.
+Every process on the machine has its own store object, and one of the processes owns the file.
 """
 
 from __future__ import annotations

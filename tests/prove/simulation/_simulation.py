@@ -218,7 +218,7 @@ def _on_one_core() -> Iterator[None]:
 @contextmanager
 def _no_collection() -> Iterator[None]:
     """
-    Leave cyclic garbage until the day is over.
+    Collect no cyclic garbage until the day is over.
 
     Otherwise real threads would decide when garbage is collected, and a finalizer might switch tasks.
     """

@@ -248,7 +248,7 @@ class SimulatedStore:
         """
         Read changes and due jobs in two queries, as PostgreSQL does.
 
-        So any event may happen between the two.
+        Any event may happen between these queries.
         """
         changed: list[tuple[list[Job], int]] = [([], cursor.mark or 0) for cursor in cursors]
         if with_changes:
