@@ -15,7 +15,7 @@ The program counts the following faults and prints one line. The exit code is 0 
     lost      an acknowledged job has neither fired nor been cancelled
     early     a job fired before its due time
     doubled   a fire id was used twice, or a job fired twice in one life of the node
-              or a job fired after its settle, or although its cancel, was acknowledged
+              or a job fired after its settle was acknowledged, or although its cancel was acknowledged
 """
 
 from __future__ import annotations

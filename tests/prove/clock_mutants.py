@@ -60,7 +60,7 @@ def takes_a_retry_for_outdated() -> Any:
     """
     Fault: after the engine has rewritten a job's due time, it ignores all changes of this generation for a while.
 
-    It wrongly ignores even the change that the job waits for a retry.
+    It wrongly ignores even the change after which the job waits for a retry.
     """
 
     def careless(self: Any, job: Any) -> bool:

@@ -3,9 +3,9 @@ Runs all tests that read the time of day, with the clock set to dates and times 
 
     python tests/prove/dates.py            run the tests that tests/wall_clock.txt lists
     python tests/prove/dates.py --record   run the quick tests, and rewrite that list
-    python tests/prove/dates.py --record tests/service    do this for one folder, and keep the rest of the list
+    python tests/prove/dates.py --record tests/service    rewrite only the part of the list for one folder
 
-With `--record`, an interposed clock finds out which tests read it. The interposed clock changes the time of day, and
+With `--record`, an interposed clock finds out which tests read the time of day. This clock changes the time of day, and
 leaves the monotonic clock unchanged. Debian's libfaketime cannot do that: with its own monotonic clock the drivers
 hang, and with the system's monotonic clock `time.sleep` fails.
 """

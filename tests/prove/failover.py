@@ -8,12 +8,13 @@ many jobs in bulk. Each call that sets jobs in bulk is repeated until it is answ
 
     sync        PostgreSQL: every commit waits for the standby, which is then promoted
     async       PostgreSQL: the standby is cut off two seconds before, so it lacks the last writes
-    cluster     Redis Cluster: a write is answered once one of two replicas has it; one replica is promoted
+    cluster     Redis Cluster: a write is answered as soon as one of two replicas has it; one is promoted
     partitions  a store with three partitions on a Redis Cluster, one of which loses its master
     sentinels   Redis Sentinel: writes do not wait for the replica that is promoted
 
-With `async` and `sentinels`, a write may be missing if it was answered between the start of the lag and the promotion.
-With the other modes nothing may be lost. No generation may be used twice, and no attempt may begin twice.
+With `async` and `sentinels`, a write may be missing if it was answered after the replication began to lag and before
+the promotion. With the other modes nothing may be lost. No generation may be used twice, and no attempt may begin
+twice.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ LOT = 100
 BULK_S = 10.0
 """Period in seconds in which the jobs that are set in bulk become due."""
 AGAIN_S = 0.05
-"""Seconds before a call that sets jobs in bulk is repeated if it got no answer."""
+"""Seconds between repetitions of a call that sets jobs in bulk and gets no answer."""
 SETTLED_S = 3.0
 """
 Seconds after an outage until all leases are acquired again. Jobs that are due after this time must fire in time.

@@ -150,7 +150,8 @@ def test_not_counted(events):
 
 def test_zombie(events):
     """
-    If a settle with an old epoch takes effect, it is reported as a write of a zombie: an owner that has lost its lease.
+    If a settle with an old epoch takes effect, it is reported as a zombie's write (by an owner that has lost its
+    lease).
     """
     index = place(events, Committed, is_write(Settle, Outcome.SETTLED))
     commit = events[index]

@@ -244,7 +244,7 @@ def crowd(seed: int, length: float) -> list[Ask | Break]:
     This checks that each attempt is withdrawn only once. The jobs wait for workers. The first requests for a job do not
     change it, but they withdraw its claimed attempt. The attempt is then claimed again under the same number. On the
     bad line, the write that ended the withdrawal may be repeated late. It must not end the new claim. Otherwise the
-    last request could cancel the job, and the job would start after that.
+    last request could cancel the job, and the job would start after its cancel.
 
     Only few days have such a burst. Its requests are drawn from a random source of their own, so that the other days
     stay the same.

@@ -31,7 +31,7 @@ RULES: Final = tuple(_PARTS)
 """
 The parts of the equipment without which a node cannot read a rule.
 
-A node that has not yet met such a rule may claim its job. The node then marks the job as unroutable.
+A node that has not yet met such a rule may claim a job with this rule. The node then marks the job as unroutable.
 """
 
 

@@ -3,10 +3,10 @@ The health of owners, derived from the events of a history. A job may be silent 
 
 A shard is healthy while the node of its owner is alive, and is not paused, cut off or on a bad line. After a fault, the
 node must also have had the time to renew its lease. From then on, each job of the shard must begin within five seconds,
-even a job that was overdue before. If the owner lacks a job's handler, this limit applies once a healthy node can claim
-the job: a node that has the handler and owns a shard. Jobs of a lane may wait for each other. The limit applies to them
-only while their owner runs fewer attempts of the lane than the lane's share of the workers. For a handler in `LIMITED`
-this share counts as one.
+even a job that was overdue before. If the owner lacks a job's handler, this limit applies as soon as a healthy node can
+claim the job: a node that has the handler and owns a shard. Jobs of a lane may wait for each other. The limit applies
+to them only while their owner runs fewer attempts of the lane than the lane's share of the workers. For a handler in
+`LIMITED` this share counts as one.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Machine(Protocol):
 
     Attributes:
         is_paused: True while none of the machine's tasks may run.
-        is_dead: True once the machine was killed.
+        is_dead: True if the machine was killed.
     """
 
     is_paused: bool

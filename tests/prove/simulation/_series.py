@@ -72,8 +72,8 @@ class Series:
         """
         Record a caller's write. Return the fault if the write set the same rule again and changed anything.
 
-        After a `run_now`, the series continues with the due time at which it would have run without the `run_now`. If
-        the rule of the series counts elapsed time, a clock step moves this due time.
+        After a `run_now`, the next due time is the one that the job would have had without the `run_now`. If the job's
+        rule counts elapsed time, a clock step moves this due time.
         """
         write, outcome = event.write, event.answer.outcome
         if (
@@ -134,8 +134,8 @@ class Series:
         Return the fault, if any, in the continuation of the series after the run *before*.
 
         If a due time passed before the run began, this due time may be omitted, unless all missed runs are made up. If
-        a due time passed during the run, the overlap policy decides whether this due time is omitted. If it is not, the
-        next run may begin at once, at an instant that is not in the series.
+        a due time passed during the run, the overlap policy decides whether this due time is omitted. If it is not
+        omitted, the next run may begin at once, at an instant that is not in the series.
         """
         facts: dict[str, Any] = json.loads(before.recurrence or "{}")
         due_at, next_at = facts.get("run_at", before.due_at), write.due_at
