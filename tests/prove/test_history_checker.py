@@ -150,8 +150,9 @@ def test_not_counted(events):
 
 def test_zombie(events):
     """
-    If a settle with an old epoch takes effect, it is reported as a zombie's write (by an owner that has lost its
-    lease).
+    If a settle with an old epoch takes effect, it is reported as the write of a zombie.
+
+    A zombie is an owner that has lost its lease.
     """
     index = place(events, Committed, is_write(Settle, Outcome.SETTLED))
     commit = events[index]
