@@ -38,7 +38,7 @@ HOURLY = ("*/15 * * * *", "0 * * * *")
 
 def real_lines() -> list[str]:
     """
-    Return all cron lines of the trace file, including repeated ones.
+    Return all cron lines in the file `SOURCE`, including repeated lines.
     """
     repositories = json.loads(SOURCE.read_text())
     return [cron["cron"] for files in repositories.values() for crons in files.values() for cron in crons]

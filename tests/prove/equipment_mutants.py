@@ -18,7 +18,7 @@ _HUNG_S = 1_000.0
 
 def ends_what_it_cannot_read() -> Any:
     """
-    Fault: if a run ends while its rule cannot be read, the whole series ends.
+    Fault: if a run ends while the job's rule cannot be read, the whole series ends.
     """
     return mock.patch.object(_verdict, "is_readable", return_value=True)
 

@@ -407,7 +407,7 @@ def has_no_bulkhead() -> Any:
 
 def has_no_shares() -> Any:
     """
-    Fault: one handler may fill the table of staged jobs.
+    Fault: the jobs of one handler may take all the room for staged jobs.
     """
     return both(
         mock.patch.object(StagedJobs, "is_full", return_value=False),

@@ -58,7 +58,7 @@ class RecordedDisk:
     @contextmanager
     def under_sqlite(self) -> Iterator[None]:
         """
-        Put every connection that a store opens within the context on this disk.
+        Within the context, let every connection that a store opens use this disk.
         """
         name = f"recorded-{id(self)}"
         vfs = _Vfs(name, self)

@@ -82,7 +82,7 @@ Prefix of the keys of jobs that need equipment.
 The name of the equipment follows.
 """
 LOSS: Final = "loss "
-"""Prefix of a fault that takes equipment from a node."""
+"""Prefix of the names of the faults that take equipment from a node."""
 _FIRST_TEN_S: Final = 400.0
 """Seconds from the beginning of the day until its clock first shows a multiple of ten minutes."""
 FROM_AFAR: Final = "afar/"

@@ -206,7 +206,7 @@ class Health:
 
     def left(self, event: Left) -> None:
         """
-        Record that a shard is draining under the same owner.
+        Record that the running jobs of a shard stay with their owner after the shard was handed over.
         """
         self._owners[event.tail] = self._owners[event.shard]
         self._well_since[event.tail] = self._well_since[event.shard]

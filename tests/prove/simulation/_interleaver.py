@@ -133,7 +133,7 @@ class Interleaver:
 
     def check(self) -> None:
         """
-        End the calling task here if its machine was killed.
+        End the calling task if its machine was killed.
         """
         if self.current.is_killed:
             raise TaskKilledError
@@ -184,7 +184,7 @@ class Interleaver:
 
     def revive(self) -> None:
         """
-        Let the script continue after a failure so that it can clean up.
+        Let the first task, the script, continue after a failure so that it can clean up.
         """
         self._script.is_killed = False
 

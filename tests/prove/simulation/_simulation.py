@@ -58,7 +58,7 @@ _S: Final = 10**9
 _RACES: Final = 3
 _AFAR: Final = 12
 _SCOPE: Final = "scope "
-"""Prefix of the faults that pause a scope."""
+"""Prefix of the names of the faults that pause a scope."""
 _EMPTIED_EACH: Final = 16
 """Period in days: on one day of each period the tables are emptied."""
 _SERVER_STEPS: Final = (8, 4)

@@ -143,7 +143,7 @@ class SimulatedStore:
 
     def _fail_once(self, name: str, function: Callable[[], object]) -> None:
         """
-        Make this call fail.
+        Make the call *name* fail in the planned way, before or after its effect.
         """
         if self._how is not How.BEFORE:
             self._at_once(function)

@@ -139,7 +139,7 @@ class Table(MemoryStore):
 
     def moved_home(self, key: str) -> None:
         """
-        Record that the job of *key* is in the shard of its key again.
+        Record that the job of *key* has returned to the shard to which its key belongs.
         """
         self._away.pop(key, None)
 

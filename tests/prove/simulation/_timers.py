@@ -33,7 +33,7 @@ class TaskDriver:
         """
         Drive *engine*.
 
-        The task starts with the first timer.
+        The task starts when the first timer is set.
         """
         self._engine = engine
         engine.on_earlier = self._wake
@@ -64,7 +64,7 @@ class TaskDriver:
 
     def stats(self) -> dict[str, Any]:
         """
-        Count nothing.
+        Return no figures.
         """
         return {"wakeups": 0}
 
