@@ -527,6 +527,28 @@ def test_a_job_waits_for_others_of_its_lane(handler, busy, found):
     assert "silent" in {kind for kind, _ in health.judge(job, s, begin, 0)}
 
 
+@pytest.mark.parametrize(("own", "others", "found"), [(1, 199, False), (1, 198, True), (0, 200, True)])
+def test_a_job_waits_for_a_node_without_free_places(own, others, found):
+    """
+    A job is not reported while its lane has an attempt in progress, and all lanes together use all 200 places.
+
+    A lane without an attempt in progress gets an additional place, so its job is reported.
+    """
+    health, s = Health(), 10**9
+    health.deployed(Deployed(0, "n0.1", ("long", "wide")))
+    health.granted(Granted(0, 0, 1, "n0.1", 0))
+    handlers = ["long"] * own + ["wide"] * others
+    running = [Job(f"other-{n}", n, 0, handler=handler) for n, handler in enumerate(handlers)]
+    for each in running:
+        begun = Committed(s, "n0.1", 1_000, Begin(each, 1), Answer(Outcome.BEGUN, each))
+        health.committed(begun, 0, is_of_former_clock=False)
+    job, late = Job("k", 300, 0, handler="long"), 20 * s
+    begin = Committed(late, "n0.1", 20_000, Begin(job, 1), Answer(Outcome.BEGUN, job))
+    assert ("silent" in {kind for kind, _ in health.judge(job, s, begin, 0)}) is found
+    health.ended(Ended(late - 6 * s, "n0.1", running[-1].key, running[-1].generation, 1, "succeeded"))
+    assert "silent" in {kind for kind, _ in health.judge(job, s, begin, 0)}
+
+
 @pytest.fixture(scope="module")
 def behind(events):
     """

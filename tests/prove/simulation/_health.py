@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from simulation._day import LIMITED, WORKERS
+from simulation._day import LIMITED, RUNNING_MAX, WORKERS
 from simulation.history import Committed, Deployed, Ended, Fault, Fired, Freed, Granted, Left, Scoped
 from tickwheel.host.options import share_of
 from tickwheel.jobs.model import AttemptState, Begin, Contested, Job, Outcome, Set, SetPause, Settle, scope_over
@@ -67,6 +67,8 @@ class Health:
         """The number of attempts in progress, by node and handler."""
         self._room_since: dict[tuple[str, str], int] = {}
         """The time from which a node has run fewer attempts of a handler than its share, by node and handler."""
+        self._places_since: dict[str, int] = {}
+        """The time at which the number of all attempts in progress on a node last fell below the maximum, by node."""
         self._orphans: set[tuple[str, int]] = set()
         self._free_since: dict[str, int] = {}
         self._paused: dict[str, int] = {}
@@ -120,10 +122,18 @@ class Health:
         """
         Return the time since which the owner of *shard* has had room for another attempt in the lane of *job*.
 
-        If it has no room now, return the present time *at*.
+        If it has no room now, return the present time *at*. A lane that already has attempts in progress must also wait
+        while the attempts of all lanes take all places of the owner.
         """
-        lane = (self._owners.get(shard, ""), job.handler)
-        return at if self._attempts[lane] >= _share(job.handler) else self._room_since.get(lane, 0)
+        owner = self._owners.get(shard, "")
+        attempts = self._attempts[owner, job.handler]
+        if attempts >= _share(job.handler) or (attempts and self._is_full(owner)):
+            return at
+        room_since = self._room_since.get((owner, job.handler), 0)
+        return max(room_since, self._places_since.get(owner, 0)) if attempts else room_since
+
+    def _is_full(self, machine: str) -> bool:
+        return sum(count for (each, _), count in self._attempts.items() if each == machine) >= RUNNING_MAX
 
     def scoped(self, event: Scoped) -> None:
         """
@@ -326,6 +336,8 @@ class Health:
     def _leave_lane(self, key: str, generation: int, at: int) -> None:
         lane = self._under_way.pop((key, generation), None)
         if lane is not None:
+            if self._is_full(lane[0]):
+                self._places_since[lane[0]] = at
             self._attempts[lane] -= 1
             if self._attempts[lane] == _share(lane[1]) - 1:
                 self._room_since[lane] = at
