@@ -527,6 +527,21 @@ def test_a_job_waits_for_others_of_its_lane(handler, busy, found):
     assert "silent" in {kind for kind, _ in health.judge(job, s, begin, 0)}
 
 
+@pytest.mark.parametrize(("slow_ppm", "found"), [(0, True), (50_000, False), (100_000, False)])
+def test_a_job_on_a_node_with_a_slow_clock(slow_ppm, found):
+    """
+    A job that begins six seconds late is not reported if a node's clock was slow by a twentieth or a tenth.
+    """
+    health, s = Health(), 10**9
+    health.deployed(Deployed(0, "n0.1", ("h",), (), slow_ppm))
+    health.granted(Granted(0, 0, 1, "n0.1", 0))
+    job = Job("k", 1, 0, handler="h")
+    begin = Committed(7 * s, "n0.1", 7_000, Begin(job, 1), Answer(Outcome.BEGUN, job))
+    assert ("silent" in {kind for kind, _ in health.judge(job, s, begin, 0)}) is found
+    late = replace(begin, at=9 * s)
+    assert "silent" in {kind for kind, _ in health.judge(job, s, late, 0)}
+
+
 @pytest.mark.parametrize(("own", "others", "found"), [(1, 199, False), (1, 198, True), (0, 200, True)])
 def test_a_job_waits_for_a_node_without_free_places(own, others, found):
     """

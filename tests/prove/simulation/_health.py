@@ -24,6 +24,10 @@ __all__ = ["Health"]
 
 _SILENT_NS: Final = 5 * 10**9
 """Maximum time in ns for which a due job may wait while its owner is healthy."""
+_SAMPLED_NS: Final = 22 * 10**9
+"""
+Maximum time in ns between two samples of the server's clock. A slow clock loses time in between, which delays its jobs.
+"""
 _AHEAD_NS: Final = 5 * 10**9
 """
 Maximum time in ns by which an attempt may be claimed before its due time.
@@ -56,6 +60,8 @@ class Health:
         self._owners: dict[int, str] = {}
         self._well_since: defaultdict[int, int] = defaultdict(int)
         self._handlers: dict[str, tuple[str, ...]] = {}
+        self._slow_ppm: dict[str, int] = {}
+        """By how many millionths the clock of each node is slower than the server's."""
         self._granted_at: defaultdict[int, int] = defaultdict(int)
         self._broken: defaultdict[str, set[str]] = defaultdict(set)
         self._mended_at: defaultdict[str, int] = defaultdict(int)
@@ -82,14 +88,15 @@ class Health:
         name = f"{before.key}/{before.generation}"
         free = self._since(before, shard, event.at)
         free = max(free, self._lane_room_since(before, shard, event.at))
-        if event.at - max(start, free) > _SILENT_NS:
+        silent_ns = _SILENT_NS + max(self._slow_ppm.values(), default=0) * _SAMPLED_NS // 1_000_000
+        if event.at - max(start, free) > silent_ns:
             yield "silent", f"{name} waited {(event.at - max(start, free)) / 1e9:.1f} s for a healthy owner"
         if not isinstance(event.write, Begin):
             return
         due, owner = self._promised.pop((before.key, before.generation), (0, ""))
         if owner == event.machine == self._owners.get(shard):
             off = event.at - due
-            if off < -_AHEAD_NS or event.at - max(due, free) > _SILENT_NS:
+            if off < -_AHEAD_NS or event.at - max(due, free) > silent_ns:
                 yield "clock", f"{name} began {off / 1e9:+.1f} s from the time that has to elapse"
 
     def _since(self, job: Job, shard: int, at: int) -> int:
@@ -213,6 +220,7 @@ class Health:
         Record the handlers that a node has from now on.
         """
         self._handlers[event.machine] = event.handlers
+        self._slow_ppm[_node(event.machine)] = event.slow_ppm
 
     def left(self, event: Left) -> None:
         """

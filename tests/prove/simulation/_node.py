@@ -99,6 +99,7 @@ class Node:
         self._clocks = (drift_ppm, start_ns)
         self.skew_ns = skew_ns
         self._lives = 0
+        self._slow_ppm = 0
         self.machine: SimulatedMachine | None = None
         self.scheduler: Scheduler | None = None
         self._store: SimulatedStore | None = None
@@ -130,6 +131,7 @@ class Node:
         drift, start = self._clocks
         if around.rates is not None:
             drift = around.rates.randint(-RATE_PPM, RATE_PPM)
+        self._slow_ppm = max(0, -drift)
         name = f"{self.name}.{self._lives}"
         self.machine = machine = SimulatedMachine(
             name, around.run, drift_ppm=drift, start_ns=start, skew_ns=self.skew_ns
@@ -139,7 +141,7 @@ class Node:
         )
         if around.lacking is not None and not around.is_over and not self._is_client:
             machine.lacks = frozenset(each for each in EQUIPMENT if around.lacking.random() < _LACKING)
-        around.history.add(Deployed(around.run.now_ns, name, self._handlers()))
+        self._deploy()
         options = SchedulerOptions(
             owner=f"{self.name}:1",
             horizon_s=10.0,
@@ -149,6 +151,12 @@ class Node:
             staged_max=STAGED_MAX,
         )
         around.run.spawn(f"{name} main", lambda: self._run(machine, options), machine)
+
+    def _deploy(self) -> None:
+        machine, around = self.machine, self._around
+        assert machine is not None
+        fading = tuple(sorted(machine.lost))
+        around.history.add(Deployed(around.run.now_ns, machine.name, self._handlers(), fading, self._slow_ppm))
 
     def _handlers(self) -> tuple[str, ...]:
         if self._is_client or self.machine is None:
@@ -172,13 +180,13 @@ class Node:
             return
         machine.lacks |= {name}
         machine.lost |= {name}
-        around.history.add(Deployed(around.run.now_ns, machine.name, self._handlers(), tuple(sorted(machine.lost))))
+        self._deploy()
         around.run.sleep(length_ns)
         if self.machine is machine:
             machine.lacks -= {name}
             around.run.sleep(_NOTICED_NS)  # the node checks from time to time whether the part is back
         if self.machine is machine:
-            around.history.add(Deployed(around.run.now_ns, machine.name, self._handlers(), tuple(sorted(machine.lost))))
+            self._deploy()
 
     def kill(self) -> None:
         """

@@ -149,12 +149,14 @@ class Deployed(Event):
     """
     From now on a node has exactly these handlers.
 
-    Jobs of the handlers in *fading* may still be staged, although the node has just lost these handlers.
+    Jobs of the handlers in *fading* may still be staged, although the node has just lost these handlers. The node's
+    clock is *slow_ppm* millionths slower than the server's.
     """
 
     machine: str
     handlers: tuple[str, ...]
     fading: tuple[str, ...] = ()
+    slow_ppm: int = 0
 
 
 @dataclass(frozen=True, slots=True)
