@@ -11,7 +11,7 @@ __all__ = ["LazyGroup"]
 
 class LazyGroup(click.Group):
     """
-    A group that maps each command, in the order of the help text, to the module that defines its `command`.
+    A group of commands. `modules` maps the name of each command to its module, which is imported on first use.
     """
 
     modules: Mapping[str, str]

@@ -52,12 +52,9 @@ COMMANDS: Final = {
 
 
 _FIELD: Final = re.compile(r"^(?:\w+\.)?(\w+)(?= is )|\b(\w+)=(?:True\b|(?!\w))")
-"""A field at the beginning of an error message, or an argument in it, such as `payload=` or `is_new=True`."""
+"""A field name at the start of an error message, or an argument such as `payload=` or `is_new=True`."""
 _COMPLETE: Final = "_TICKWHEEL_COMPLETE"
-"""
-The environment variable of shell completion, as in `eval "$(_TICKWHEEL_COMPLETE=bash_source tickwheel)"`. Other values
-are zsh_source and fish_source.
-"""
+"""The environment variable of shell completion. Its value is bash_source, zsh_source or fish_source."""
 
 
 class _Commands(LazyGroup):

@@ -1,5 +1,5 @@
 """
-Reads the jobs of APScheduler 3 or 4. Triggers are read from their states, so no code of the pickles is run.
+Reads the jobs of APScheduler 3 or 4. No code of the pickles is run.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _VERSION: Final = 1
 
 def request_of(row: Mapping[str, Any], function: str | None, target: str, notes: Notes) -> SetRequest:
     """
-    Convert *row* to a request. *notes* gets the changes, and the next run if the rule may give another time.
+    Convert *row* to a request. Record changes, and the time of the next run, in *notes*.
     """
     if row["paused"]:
         raise CannotTakeOverError("it is paused")

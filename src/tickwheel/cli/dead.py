@@ -91,7 +91,7 @@ def replay_dead(
     """
     Make dead jobs pending again, due now, with all their attempts: the jobs KEY, or all that a filter selects.
 
-    With --limit, at most that many letters are replayed. With --incident, these are the latest letters of the incident.
+    With --limit, at most that many letters are replayed. With --incident, the latest letters are replayed first.
     """
     limit = chosen.pop("limit")
     many = is_bulk(chosen, *keys, incident)

@@ -30,7 +30,7 @@ __all__ = ["Imported", "csv_lines", "exported", "imported", "json_lines", "reque
 _FIELDS: Final = frozenset(field.name for field in fields(SetRequest))
 _RETRY: Final = frozenset(field.name for field in fields(RetryPolicy))
 _AS_THEY_ARE: Final = [name for name in columns.DEFAULTS if name in _FIELDS and name != "retry"]
-"""The columns of a job that are fields of `set`, with the same name and value."""
+"""Columns that are also arguments of `set`, with the same name and value."""
 _BESIDE: Final = frozenset({"state", "pause", "error", "raised_in"})
 """The fields of a line that are not fields of `set`."""
 _NUMBERS: Final = frozenset({"delay", "every", "expires", "max_wait", "jitter", "misfire_grace"})

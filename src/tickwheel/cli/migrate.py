@@ -47,8 +47,8 @@ def command(*, source: str, target: str, dry_run: bool, batch: int, wait_s: floa
     Move all pending and dead jobs, unchanged, from the store FROM to the store TO.
 
     Stop the schedulers of FROM first, because the migration is refused while one of them fires jobs. TO may be served
-    during the migration. If the migration ends early, run the command again: it continues where it stopped. Until your
-    programs use TO, they may go on setting jobs in FROM. Then run the command again to move these jobs.
+    during the migration. If the migration ends early, run it again to continue. Until you switch your programs to TO,
+    they may set jobs in FROM. After the switch, run the migration again to move these jobs.
     """
     _check(source, target)
     with _opened(source) as from_store:

@@ -129,9 +129,9 @@ def opened(
     """
     Open *store* as a client, which fires no jobs. A server may own the store.
 
-    *store* is the URL of a store, or of a service, which has its own targets. If *has_to_exist* is true, a file must
-    already exist. Pass *has_targets* if jobs will be set: the targets of the environment are made. *by* is the author
-    of changes; None for this process.
+    *store* is the URL of a store or of a service. If *has_to_exist* is true, a file must already exist. Pass
+    *has_targets* to set jobs with the targets that environment variables define. *by* is the author of changes; None
+    for this process.
     """
     path = sqlite_path(store)
     if has_to_exist and path is not None and not path.exists():

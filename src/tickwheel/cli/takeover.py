@@ -55,8 +55,8 @@ class Found:
     """
     A schedule found in the scheduler from which jobs are imported.
 
-    *remarks* lists the changes that the import makes. If *request* is None, *remarks* has the reason why the schedule
-    cannot be imported. If the import creates the job, *next_at* is its first due time (None: the rule determines it).
+    *remarks* lists the changes that the import makes. If *request* is None, the schedule cannot be imported, and
+    *remarks* has the reason. *next_at* is the first due time of the new job; None if the rule determines it.
     """
 
     name: str
@@ -110,7 +110,7 @@ def next_on_grid(start: datetime, every: timedelta) -> datetime:
 
 def start_of_interval(due: datetime, every: timedelta, grace: timedelta | None) -> datetime:
     """
-    Return the start of a series: *due*, or its next instant if *due* has passed by more than *grace* (None: no limit).
+    Return the start of a series: *due*, or, if *due* is late by more than *grace*, the next instant after now.
     """
     late = datetime.now(UTC) - due.astimezone(UTC)
     return due if grace is None or late <= grace else next_on_grid(due, every)
@@ -120,8 +120,8 @@ def start_of_calendar(due: datetime, grace: timedelta | None, spread: timedelta,
     """
     Return the start of a calendar rule whose next run is *due*, or None for a start now.
 
-    *grace* is the maximum lateness of a run in the other scheduler (None: no limit). *spread* is the maximum shift by
-    the other scheduler's jitter. If the time of the next run is certain, it is recorded in *notes*.
+    *grace* is the maximum lateness of a run in the other scheduler (None: no limit). *spread* is the maximum jitter of
+    that scheduler. *notes* gets the time of the next run, if it is certain.
     """
     late = datetime.now(UTC) - due.astimezone(UTC)
     if late < timedelta():

@@ -21,7 +21,7 @@ _WHEN: Final = frozenset(
         *("max_runs", "max_wait", "misfire", "misfire_grace", "overlap", "pause_after", "time", "tz", "until"),
     }
 )
-"""The arguments of `set` that determine due times, which users of an application may write."""
+"""The arguments of `set` that users of an application may write, because they determine due times."""
 
 
 def document_of(error: Exception) -> dict[str, str] | None:

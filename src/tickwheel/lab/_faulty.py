@@ -39,8 +39,7 @@ class RawSlotWheel(SingleWheel):
     """
     Moves a timer by comparing slot numbers instead of distances from the pointer, as go-zero's `MoveTimer` does.
 
-    A timer that is moved to an earlier time, back across the end of the ring, first waits for its old slot, and then
-    for the rest of the turn. It fires a turn late.
+    So a timer that is moved to an earlier time, back across the end of the ring, fires a turn late.
     """
 
     def __init__(self, tick: Seconds, slots: int) -> None:

@@ -5,8 +5,7 @@ Pending timers have a cost in a design that scans all timers, takes O(log n) ste
 every tick. The measurements show how high this cost is in each design.
 
     beat     one short timer after the other is set and fires, while the many timers are pending
-    quiet    no timer is set or due; a design with ticks is called at every tick, like its original implementation;
-             a design without ticks is not called at all
+    quiet    no timer is set or due; a design with ticks is called at every tick, and any other design is not called
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ BLOCK: Final = 10
 """Number of beats or ticks that are timed together as a block. The result is the median block."""
 BLOCKS: Final = range(3, 50)
 ENOUGH_NS: Final = 200_000_000
-"""Nanoseconds after which no further block is timed. A scan of a million entries takes longer for one block."""
+"""Nanoseconds after which no further block is timed."""
 
 
 def filled(wheel: Wheel, pending: int) -> int:

@@ -9,11 +9,10 @@ A step is a document with short names, because a page has thousands of steps:
     y    the number of the reason in `why`         c    [comparisons, written places, cache lines] so far
 
 The ring is -1 if the timer has fired, and -2 if it was cancelled. The film runs a real wheel, which reports the place
-of each entry (`where`). Comparisons are counted as they happen. Comparisons inside a sort cannot be observed; the
-minimum is counted, which is one comparison for each pair of neighbours. Cache lines are counted as if the structure
-were written in C. Each entry that is read or written is one line, and the bits of each ring are one line. Eight
-neighbouring places of a heap, or slots of a ring, share a line. The binary search in a page of the calendar is not
-counted.
+of each entry (`where`). Comparisons are counted as they happen. For a sort, the minimum is counted: one comparison for
+each pair of neighbours. The binary search in a slot of a calendar queue is not counted. Cache lines are counted as if
+the structure were written in C. Each entry that is read or written is one line, and the bits of each ring are one line.
+Eight neighbouring places of a heap, or slots of a ring, share a line.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ The measurement runs in a separate process, so that no other code shares its mem
 process acts like a driver that sleeps until the next deadline and is woken for an earlier deadline:
 
     fill     the initially pending timers are set
-    churn    the steps of the workload, in order; in its second half each call is timed
+    churn    the steps of the workload, in order; each call in the second half is timed
     rest     no more timers are set, and most pending timers fire
     beat, quiet     see `lab.background`; on a new wheel with the same number of timers
 
@@ -37,7 +37,7 @@ BINS: Final = 128
 PARTS: Final = 120
 """Number of parts into which the phase `rest` is divided, for curves over time."""
 REST: Final = 0.9
-"""Length of the phase `rest`, as the fraction of the initially pending timers that have shorter delays."""
+"""The phase `rest` lasts until this fraction of the initially pending timers is due."""
 
 
 class Measurement:

@@ -4,8 +4,8 @@ Traces of timers: sets, moves and removals with their times.
 A trace is CSV, gzipped or plain, sorted by time:
 
     t_us,op,key,delay_us
-    0,S,tea,240000000        set `tea` to fire at t + delay; a move if it is pending
-    31000000,C,tea,          remove it
+    0,S,tea,240000000        set or move `tea` to fire at t + delay
+    31000000,C,tea,          remove `tea`
 
 Times are microseconds. Operations at equal times apply in the order of the file, after due timers have fired.
 """

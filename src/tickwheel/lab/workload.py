@@ -21,7 +21,7 @@ from tickwheel.lab.trace import TraceOperation
 __all__ = ["Workload", "WorkloadError", "workload_of"]
 
 WARM = 0.1
-"""No copy begins in this first fraction of the trace, because too few timers are pending then."""
+"""No copy begins in this first fraction of the trace, because too few timers are pending in it."""
 
 
 class WorkloadError(TickwheelError, ValueError):
@@ -36,8 +36,8 @@ class Workload:
     The operations for a wheel whose time is 0.
 
     The operations are in arrays, because a million objects would dominate the memory of the measured process. *timers*
-    are numbered from 0; the first ones are pending at the start, with the deadlines *fill*. Each step has a time
-    (*times*), the number of its timer (*numbers*), and the timer's new deadline (*deadlines*; -1 cancels it). Times and
+    is the number of timers. The first ones are pending at the start, with the deadlines *fill*. Each step has a time
+    (*times*), the index of its timer (*numbers*), and the timer's new deadline (*deadlines*; -1 cancels it). Times and
     deadlines are in nanoseconds.
     """
 

@@ -498,5 +498,5 @@ _FORMS: Final[dict[str, Callable[[Any], Any]]] = {
     "first_set_at": instant,
     "pause": pause_document,
 }
-"""Converters for the fields whose form in a document differs from their form in the stored job."""
+"""Converters for the fields of a job that have another form in a document."""
 _SHOWN: Final = [(JobDocument.__struct_fields__.index(name), shown) for name, shown in _FORMS.items()]

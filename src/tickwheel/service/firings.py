@@ -47,8 +47,8 @@ class Firings:
         """
         Return the last *limit* firings of *key*, or, if *key* is None, of all keys that begin with *prefix*.
 
-        With *is_own*, only firings of this process are returned: first the ended ones, in the order of their ends, then
-        the running ones. Without *is_own*, the firings of all nodes are returned, in the order of their starts.
+        Firings of all nodes are returned, in the order of their starts. With *is_own*, only firings of this process are
+        returned, and running firings come last.
         """
         sources = self._sources(is_own=is_own)
         records = [record for _, source in sources for record in source.recent()]

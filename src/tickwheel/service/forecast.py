@@ -30,7 +30,7 @@ class ForecastBucket:
 _QUICK_S: Final = 0.05
 """If a count takes longer than this many seconds, requests get the previous result while a new count runs."""
 _SHARE: Final = 20
-"""Minimum ratio of the time for which a count is reused to the time that it took. So counting takes at most 5 %."""
+"""A count is reused for at least this multiple of the time that it took."""
 BUCKETS: Final = (
     ForecastBucket("minute", 1, 60, 0.5),
     ForecastBucket("hour", 60, 60, 2.0),

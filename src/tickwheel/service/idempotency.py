@@ -38,7 +38,7 @@ _LOG: Final = logging.getLogger("tickwheel.service")
 
 _KEPT_S: Final = 3600.0
 _CLAIM_MS: Final = 5_000
-"""Age of a node's claim on a key, in ms, at which another node may take over. Even then, no write is done twice."""
+"""Age, in ms, at which another node may take over a claim on a key."""
 _PATIENCE_S: Final = 8.0
 """Maximum wait, in seconds, for another node that executes the same request. After this wait the answer is 503."""
 _LOOK_FIRST_S: Final = 0.02

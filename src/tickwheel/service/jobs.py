@@ -305,9 +305,7 @@ def _list_arguments(fields: dict[str, str], page_max: int) -> dict[str, Any]:
 
 def _order(arguments: dict[str, Any]) -> str:
     """
-    Remove and return `order` from *arguments*. "due" lists pending jobs; "latest" lists dead letters.
-
-    Refuse the filters that the order does not allow.
+    Remove `order` from *arguments* and return it. Refuse filters that this order does not allow.
     """
     order = str(arguments.pop("order", "key"))
     if order not in _ORDERS:

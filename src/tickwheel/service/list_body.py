@@ -25,7 +25,7 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class ListBody(Generic[T]):
     def __init__(self, whole: type[T], outline: type[Body], item: Any, name: str) -> None:
         """
-        Decode bodies to the type *whole*, whose field *name* is a tuple of *item*. In type *outline*, items are `Raw`.
+        Decode bodies to type *whole*, whose field *name* is a tuple of *item*. *outline* is *whole* with `Raw` items.
         """
         self._type, self._name = whole, name
         self._whole, self._packed = msgspec.json.Decoder(whole), msgspec.msgpack.Decoder(whole)
@@ -60,10 +60,9 @@ class ListBody(Generic[T]):
 def _check_outer_names(body: bytes, _value: object) -> None:
     """
     Refuse *body* if a name appears twice in its outermost object.
-
-    The decoder drops one of two equal names, so the decoded object then has fewer quotes than *body*.
     """
     parts = _OBJECT.decode(body)
+    # The decoder drops one of two equal names. Then *parts* has fewer quotes than *body*.
     if body.count(b'"') != 2 * len(parts) + sum(bytes(part).count(b'"') for part in parts.values()):
         message = f"one of the names {', '.join(parts)} appears twice in one object"
         raise ProblemError("malformed_json", message, remedy="give each name once")

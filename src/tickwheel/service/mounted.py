@@ -93,12 +93,10 @@ class _Mounted:
 
 def _without_prefix(scope: Scope) -> Scope:
     """
-    Return *scope* without the path prefix of the mounted application, as if it were at the root of the server.
-
-    If the path begins with `root_path`, then `root_path` is the prefix. If not, a proxy in front of the server has
-    already removed its own part of `root_path` from the path, and the prefix is the rest of `root_path`.
+    Return *scope* as if the mounted application were at the root of the server.
     """
     root, path = scope.get("root_path", ""), scope["path"]
+    # A proxy may already have removed its own part of `root_path` from the path. Then only the rest is the prefix.
     mount = root.removeprefix(scope.get("app_root_path", ""))
     prefix = next((each for each in (root, mount) if path == each or path.startswith(f"{each}/")), "")
     raw: bytes = scope.get("raw_path") or quote(path, safe="/:@%").encode()

@@ -30,7 +30,7 @@ _EVERY_S: Final = 1.0
 """Interval between two requests to one node, in seconds."""
 _ANSWER_S: Final = 2.0
 _RECORDS_MAX: Final = 500
-"""For each other node, up to this many ended firings are kept, and up to this many running firings."""
+"""Maximum number of ended firings, and of running firings, per node."""
 _BODY_BYTES_MAX: Final = 4_096
 
 

@@ -21,7 +21,7 @@ from tickwheel.typing import Duration
 __all__ = ["check_handler", "check_interval", "check_set"]
 
 _LOOKED_AT: Final = 61
-"""Number of a cron line's runs whose intervals are checked: at most 60 runs within a minute, and the run after them."""
+"""Maximum number of runs of a cron line whose intervals are checked. A minute has at most 60 runs."""
 
 
 def check_set(body: SetBody, scheduler: AsyncScheduler, every_min: Duration) -> None:

@@ -42,7 +42,7 @@ _HEAD_BYTES_MAX: Final = 64 * 1024
 _SWEEP_TICKS: Final = 20
 """Number of uvicorn's ticks between two sweeps. uvicorn ticks ten times a second, so a sweep runs every two seconds."""
 _IDLE_S: Final = 5.0
-"""Idle seconds after which the next sweep closes a connection. The request timeout applies instead if it is shorter."""
+"""Idle seconds after which a sweep closes a connection, unless the request timeout is shorter."""
 _YOUNG_MAX: Final = 10_000
 """Number of new objects after which Python's garbage collector examines them: about the objects of 100 requests."""
 

@@ -24,7 +24,7 @@ class TracedDocument(TypedDict):
 
 class LatenessDocument(TypedDict):
     """
-    The lateness of this process's firings, as a histogram. Each step has its upper edge (null: none) and its count.
+    The lateness of this process's firings, as a histogram. Each bucket has its upper edge (null: none) and its count.
 
     `traces` has, for each power of two of lateness, the last traced firing.
     """
@@ -228,7 +228,7 @@ class StatsDocument(TypedDict):
 
 def stats_document(stats: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Convert *stats* to a document with the current time and the number of writes, and a coarser lateness histogram.
+    Convert *stats* to a document with the current time, the number of writes, and a coarser lateness histogram.
     """
     lateness, commit, wheel = stats["lateness"], stats["commit"], stats["wheel"]
     times = {f"{name}_ms": commit["times"][f"{name}_ms"] for name in ("p50", "p99", "max")}

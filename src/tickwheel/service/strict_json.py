@@ -134,11 +134,9 @@ def _check_names(body: bytes, value: object) -> None:
 
 def _may_repeat_names(body: bytes, value: object) -> bool:
     """
-    Return False if *body*, decoded to *value*, surely has no duplicate name, and True if it may have one.
-
-    If a name appears twice, *value* has it only once, so the encoding of *value* has fewer quotes than *body*. If
-    *body* has escapes, the numbers of quotes prove nothing.
+    Return True if *body*, which was decoded to *value*, may have a duplicate name.
     """
+    # A duplicate name is only once in *value*, which then has fewer quotes than *body*. Escapes make the count useless.
     return b"\\" in body or body.count(b'"') != encode(value).count(b'"')
 
 

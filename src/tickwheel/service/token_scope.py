@@ -95,7 +95,7 @@ def allows_prefixed_tokens(run: _Method) -> _Method:
 
 def bounded(run: _Endpoint, *, is_open: bool) -> _Endpoint:
     """
-    Wrap *run* so that it refuses tokens with a prefix. If *is_open*, or if *run* honours prefixes, return *run* itself.
+    Wrap *run* to refuse tokens with a prefix, unless it is open or marked by `allows_prefixed_tokens`.
     """
     if is_open or hasattr(run, _MARK):
         return run

@@ -16,10 +16,7 @@ drain () and close (). Callbacks may also contain again (delay), nest (), fail (
 """
 
 START_MAX = 2**49
-"""
-Upper bound of start times, in nanoseconds. Below this bound, a float of seconds is exact to the nanosecond, even after
-the longest delay of a program.
-"""
+"""Upper bound of start times, in nanoseconds. Below it, a float of seconds is exact to the nanosecond."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,12 +37,12 @@ from tickwheel.jobs.model import (
 __all__ = ["LENGTH", "NEW", "StoreModel", "is_same_series"]
 
 LENGTH = ',"expires_ms":'
-"""The text before the time to live at the end of a random recurrence, such as `every 5 s,"expires_ms":30`."""
+"""Text before the time to live in a random recurrence, such as `every 5 s,"expires_ms":30`."""
 
 _STATE: Final = frozenset(
     ("anchor_at", "runs", "run_at", "next_at", "nominal_at", "expires_ms", "then", "ended", "failures", "succeeded_at")
 )
-"""Fields of a recurrence that are its state, or that matter only when a new series begins."""
+"""Fields of a recurrence that may differ within one series."""
 
 NEW: Final = -1
 """Placeholder for a value that only the store knows: a generation, or a time of the store's clock."""

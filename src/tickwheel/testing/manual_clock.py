@@ -44,8 +44,7 @@ class ManualClock(NonCopyable):
     calling thread. Inside a callback, these methods only move the time, so a test can simulate a slow callback.
 
     All methods may be called from any thread. A second thread that moves the time waits for the first. A callback in a
-    pool that blocks when full must not move the time: the first thread could wait for room in the pool while the
-    callback waits for the first thread.
+    pool that blocks when full must not move the time, because this may deadlock.
 
     Args:
         start_ns: First reading of the monotonic clock, in nanoseconds; None for a random offset of hours to days.

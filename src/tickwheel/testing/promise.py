@@ -252,9 +252,9 @@ def check_promise(
     Check that the timers in a log of *events* kept their guarantees, and return the number of events of each kind.
 
     The check costs O(n * p) for n events and p pending timers. Moves and cancels that returned False are not counted.
-    *lateness_max_s* is the maximum lateness of a firing, from the deadline or, if it is later, from the "set" event.
-    If *is_ordered* is True, timers that are due together must fire in order of deadline, then arrival. Pass False for
-    shards, pools, and designs with ticks. A PromiseBrokenError lists all breaches.
+    *lateness_max_s* is the maximum time from the deadline, or from a later "set" event, to the firing. If *is_ordered*
+    is True, timers that are due together must fire in order of deadline, then arrival. Pass False for shards, pools,
+    and designs with ticks. A PromiseBrokenError lists all breaches.
     """
     reader = _Reader(lateness_max_s, is_ordered)
     for event in events:

@@ -92,12 +92,12 @@ class Receiver(Protocol):
 
     def lose_confirms(self) -> None:
         """
-        Deliver messages from now on, but drop their confirmations. A connection is open at this call.
+        Deliver messages from now on, but drop their confirmations. Called while a connection is open.
         """
 
     def stall(self) -> None:
         """
-        Accept data but process nothing until `go_on`, as a stopped process does. A connection is open at this call.
+        Accept data but process nothing until `go_on`, as a stopped process does. Called while a connection is open.
         """
 
     def go_on(self) -> None:
@@ -256,7 +256,7 @@ class TargetSuite:
 
     def test_outage(self) -> None:
         """
-        An outage uses no attempt of the default policy. Each job arrives once, soon after the outage.
+        An outage uses no attempt. Each job arrives once, soon after the outage.
         """
         self.outage(2.0, 40)
 

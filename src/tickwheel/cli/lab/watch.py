@@ -31,7 +31,7 @@ FIRST = ("hierarchical", "heap")
 @click.option("--frames", type=click.IntRange(1, 20_000), default=FRAMES, show_default=True, help="Maximum number.")
 def command(trace: Path, wheels: tuple[str, ...], out: Path, frames: int) -> None:
     """
-    Write a page on which the designs play the beginning of TRACE: step by step, slow or fast, with one timer followed.
+    Write a page that plays the beginning of TRACE on each design, step by step.
     """
     if len(wheels) > len(FIRST):
         message = f"--wheel is given {len(wheels)} times: give the two designs that are shown first"

@@ -5,7 +5,7 @@ Finds violations of the service's guarantees in a history.
     doubled       an accepted attempt arrived again, or, without a fault in between, the job arrived as a new attempt
     early         a job arrived before the acknowledged instant, or before the instant in its message
     unexpected    a job arrived that was never set or was already moved or cancelled, or its message has a wrong instant
-    silent        an acknowledged job first arrived more than five seconds after its instant, and no fault explains it
+    silent        an acknowledged job first arrived more than five seconds late, although no fault delayed the job
 
 A job is fired at least once. If a fault loses the target's answer, or the record of the answer, the job may arrive
 again. This arrival has another attempt number in its fire id, and is counted as repeated.
@@ -32,10 +32,10 @@ T = TypeVar("T", Write, Delivery)
 @dataclass(slots=True)
 class Verdict:
     """
-    The findings of a run, each violation as a sentence.
+    The findings of a run. Each violation is a sentence.
 
-    *repeated* is the number of repeated arrivals that a fault explains. *late_ms* has the lateness of the first arrival
-    of each generation, from the acknowledged due time.
+    *repeated* is the number of repeated arrivals that faults explain. *late_ms* has the lateness of the first arrival
+    of each generation.
     """
 
     lost: list[str] = field(default_factory=list)

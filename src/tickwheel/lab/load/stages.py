@@ -44,16 +44,13 @@ METRICS: Final[dict[str, Metric]] = {
     "error_rate": Metric(lambda stage: stage.error_rate, is_time=False),
     "achieved": Metric(lambda stage: stage.achieved_rate / stage.rate, is_time=False, is_floor=True),
 }
-"""
-The measurements, keyed by name. They are the latency from the scheduled start, the lateness of firings, the fraction of
-requests that failed, and the achieved fraction of the rate.
-"""
+"""The measurements that a threshold can limit, keyed by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
     """
-    A limit for a measurement in every stage, in seconds or as a fraction: a minimum for `achieved`, else a maximum.
+    A limit for a measurement in every stage: for `achieved` a minimum, for all other measurements a maximum.
     """
 
     metric: str

@@ -55,7 +55,7 @@ class DriverTests:
 
     def inside(self, wheel: TimerWheel, act: Callable[[], object]) -> None:
         """
-        Call *act* inside a callback, so that no timer that *act* sets fires before *act* has returned.
+        Call *act* inside a callback. The timers that *act* sets can fire only after *act* has returned.
         """
         wheel.call_later(0, act)
 

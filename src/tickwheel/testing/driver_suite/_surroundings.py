@@ -129,7 +129,7 @@ class SurroundingsTests(DriverTests):
 
     def test_an_error_is_let_go(self) -> None:
         """
-        The traceback of a reported error ends in the callback. After the report, nothing refers to the error.
+        After a callback's error has been reported, nothing refers to the error.
         """
 
         async def scenario() -> None:

@@ -210,7 +210,7 @@ class BulkTests(EngineTests):
 
     def test_coroutine(self) -> None:
         """
-        The coroutine of a bulk callback goes to `on_coroutine`, with the callback.
+        A coroutine from a bulk callback goes to `on_coroutine`, with the callback.
         """
         rig = self.rig()
         received: list[object] = []

@@ -79,7 +79,7 @@ class OverlapTests(EngineTests):
 
     def test_two_calls_at_once(self) -> None:
         """
-        Two threads call one timer. The later call can still move the timer after the earlier call has ended.
+        If two threads call one timer, the later call can move it even after the earlier call has ended.
         """
         has_begun, may_end = threading.Event(), threading.Event()
 
@@ -151,7 +151,7 @@ class OverlapTests(EngineTests):
 
     def test_a_new_life_that_ends_before_the_call(self) -> None:
         """
-        If a callback reschedules its timer and then cancels it, or ends the engine, the timer does not fire again.
+        If a callback reschedules its timer and then cancels it, or closes the engine, the timer does not fire again.
         """
         ends: tuple[Callable[[Rig, DueTimer], object], ...] = (
             lambda _, timer: timer.cancel(),

@@ -61,7 +61,7 @@ class ActTests(StoreTests):
 
     def test_acts_on_a_job_that_fires_once(self) -> None:
         """
-        A write to a one-time job is recorded only if it has an actor whose `is_always` is True.
+        A write to a one-time job is recorded only if `is_always` of its actor is True.
         """
         with self.rig() as rig:
             for actor in (None, _SELDOM, _ALWAYS):

@@ -58,7 +58,7 @@ class AsideTests(StoreTests):
 
     def test_aside_unreadable(self) -> None:
         """
-        Any number of jobs whose rules a node cannot read stay set aside, and do not hide later jobs.
+        If a node cannot read the rules of many jobs, it does not claim them, and still finds later jobs.
         """
         zone = '"tz":"Nowhere/\u00c9"'
         rule = f'{{"cron":"0 9 * * *","jitter_ms":0,"misfire":"once",{zone}}}'
@@ -204,7 +204,7 @@ class AsideTests(StoreTests):
 
     def test_aside_stops(self) -> None:
         """
-        A claimed job that is asked to stop is ended by its owner. If the owner ends, the next owner recovers the job.
+        An owner can settle a job that was asked to stop. If the owner dies, the next owner recovers the job.
         """
         with self.rig() as rig:
             for lease in beside(rig):
@@ -222,7 +222,7 @@ class AsideTests(StoreTests):
 
     def test_aside_rescue(self) -> None:
         """
-        If a node ends, the set-aside jobs that it had claimed are pending, and its shard's next owner can run them.
+        If a node dies, the next owner of its shard can run the jobs that the node had claimed.
         """
         with self.rig() as rig:
             for key in ("{k} ran", "{k} waited", "{k} moved"):
@@ -252,7 +252,7 @@ class AsideTests(StoreTests):
 
 def beside(rig: Rig) -> list[Lease]:
     """
-    Return the leases of the partition that has the keys "{k}...". Each of these leases allows claiming their jobs.
+    Return the leases of the partition that has the keys "{k}...".
     """
     place, partitions = rig.store.shard_of("{k}"), rig.store.abilities.partitions
     return [lease for lease in rig.leases.values() if (lease.shard - place) % partitions == 0]

@@ -1,5 +1,5 @@
 """
-A batch is one transaction: in order, all or nothing, one answer per write.
+A batch is one transaction, applied in order, with one answer per write.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class ClaimTests(StoreTests):
 
     def test_a_known_key(self) -> None:
         """
-        A new job does not begin if its key had a job, or if a later write of the batch replaces or removes it.
+        A new job is not claimed if its key had a job, or if a later write of the batch replaces or cancels it.
         """
         with self.rig() as rig:
             rig.pending("known")
@@ -126,7 +126,7 @@ def _claim(
     rig: Rig, writes: Sequence[Write], chosen: Sequence[int] | None = None, epoch: int | None = None
 ) -> list[Answer]:
     """
-    Apply *writes*, and claim the jobs of the writes at the indexes *chosen* (None: all), if the store can claim.
+    Apply *writes*, and claim those with the indexes *chosen* (None: all), if the store can claim.
     """
     if not rig.store.abilities.claims_sets:
         return [*rig.store.apply(writes), Answer(Outcome.NOT_OWNER)]

@@ -56,7 +56,7 @@ class DeclareTests(StoreTests):
 
     def test_of_two_the_second_is_superseded(self) -> None:
         """
-        A declaration with an outdated version is superseded, and so are its writes if they come in a later batch.
+        If the version of a declaration is outdated, its writes are superseded, even in a later batch.
         """
         with self.rig() as rig:
             _declare(rig, Manifest(_NAME, 1, "one"), 0, A)
@@ -74,7 +74,7 @@ class DeclareTests(StoreTests):
 
     def test_a_key_of_another_manifest(self) -> None:
         """
-        A declaration with a key of another manifest is refused as a whole. A plain `Set` keeps a key in its manifest.
+        If a declaration has a key of another manifest, nothing is declared.
         """
         with self.rig() as rig:
             _declare(rig, Manifest("first", 1), 0, A)
@@ -111,8 +111,6 @@ class DeclareTests(StoreTests):
     def test_a_running_job(self) -> None:
         """
         A running attempt completes even if a declaration changes or cancels its job.
-
-        A write that lacks the status of the running attempt (`over`) gets the answer TOO_LATE, and changes nothing.
         """
         with self.rig() as rig:
             rule = _rule(rig)

@@ -115,7 +115,7 @@ class DueTests(StoreTests):
 
     def test_lanes(self) -> None:
         """
-        A scan returns only the jobs inside (or only those outside) the requested lanes. It reads few rows per page.
+        A scan can be limited to some lanes, or to all other lanes.
         """
         with self.rig() as rig:
             rig.store.apply(

@@ -58,7 +58,6 @@ class DurabilityTests:
 
         The store objects must not be open. Each test calls `recipe` once, and expects empty data. Another process
         imports the function, so it must be at the top of a module on `sys.path`, and the arguments must be picklable.
-        The objects are never open at the same time, so a store that only one process may open can pass, too.
         """
         raise NotImplementedError(type(self).__name__)  # not abstract: pytest silently skips abstract classes
 

@@ -1,5 +1,5 @@
 """
-Writes to a job whose attempt is counted. The owner of the job reports whether the attempt has started.
+Writes to a claimed job. The job's owner reports whether the attempt has started.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class LastCheckTests(StoreTests):
 
     def test_kept(self) -> None:
         """
-        A `Set` with KEEP makes the job of a withdrawn or cut-off attempt pending. Only a cut-off attempt is counted.
+        After an attempt was withdrawn or cut off, a `Set` with KEEP makes its job pending.
         """
         with self.rig() as rig:
             for standing, attempt in ((AttemptState.WITHDRAWN, 0), (AttemptState.CUT_OFF, 1)):
@@ -107,7 +107,7 @@ class LastCheckTests(StoreTests):
 
     def test_nobody_to_answer(self) -> None:
         """
-        A request to withdraw an attempt without an owner is granted at once, because such an attempt never starts.
+        If an attempt has no owner, a request to withdraw it is granted at once.
         """
         with self.rig() as rig:
             job = self._counted(rig, "key")

@@ -26,7 +26,7 @@ ODD_KEYS = (
     f"a{chr(sys.maxunicode)}z",
     "b",
 )
-"""Keys in the order of code points. UTF-16 has another order, LIKE finds too many keys, and a collation merges some."""
+"""Keys in the order of code points, chosen to show faults of UTF-16 order, LIKE and collations."""
 
 
 class ListTests(StoreTests):

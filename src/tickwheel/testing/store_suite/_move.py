@@ -38,7 +38,7 @@ class MoveTests(StoreTests):
 
     def test_a_run_ahead(self) -> None:
         """
-        If a recurring job is run now, its scheduled run is kept, but not twice, and not if it is a retry or overdue.
+        If a recurring job is run now, its next scheduled run stays, unless that run is a retry or overdue.
         """
         with self.rig() as rig:
             facts = {"anchor_at": 5, "every_ms": 1, "jitter_ms": 0, "misfire": "once", "overlap": "all", "runs": 3}

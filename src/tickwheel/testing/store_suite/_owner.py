@@ -47,7 +47,7 @@ class OwnerTests(StoreTests):
 
     def test_nodes(self) -> None:
         """
-        An owner is listed as a node until it releases its leases. A store for many owners also has the node's metrics.
+        An owner is listed as a node until it releases its leases.
         """
         with self.rig() as rig:
             rig.store.report(OWNER, {"fired": 1})

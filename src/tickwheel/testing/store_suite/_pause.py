@@ -167,7 +167,7 @@ class PauseTests(StoreTests):
 
     def test_resumed_while_it_runs(self) -> None:
         """
-        If a running job is paused and resumed, it is due as usual after the run. A dead letter is never paused.
+        If a running job is paused and resumed, it is due as usual after the run.
         """
         with self.rig() as rig:
             job = rig.running("key", recurrence="every 5 s")
@@ -207,7 +207,7 @@ class PauseTests(StoreTests):
 
     def test_pause_set_aside(self) -> None:
         """
-        If a job that was set aside is paused, no node claims it. After the resume, it is due in its own shard.
+        If a job that waits for a handler is paused, no node claims it. After the resume, it is due as before.
         """
         with self.rig() as rig:
             job = rig.pending("key", handler="mail")

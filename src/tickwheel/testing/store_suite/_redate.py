@@ -42,7 +42,7 @@ class RedateTests(StoreTests):
 
     def test_another_life(self) -> None:
         """
-        A `Redate` (after a clock step) does not change a job that is dead, gone, moved or set since it was read.
+        A `Redate` (after a clock step) does not change a job that has changed since it was read.
         """
         with self.rig() as rig:
             epoch = rig.lease("key").epoch

@@ -55,7 +55,7 @@ class RepeatTests(StoreTests):
 
     def test_one_batch_with_a_mark_twice(self) -> None:
         """
-        If two equal writes of a batch have one idempotency mark, only the first is done. All other writes are done.
+        If two equal writes of a batch have one idempotency mark, only the first is done.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:
@@ -103,7 +103,7 @@ class RepeatTests(StoreTests):
 
     def test_what_has_lapsed(self) -> None:
         """
-        After the answer to a write has expired, a repeat is done again, and another write may use the idempotency key.
+        After the answer to a write has expired, its idempotency key may be used again.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:

@@ -100,7 +100,7 @@ class SeriesTests(StoreTests):
 
     def test_the_phase(self) -> None:
         """
-        A new start changes only the offset of the runs in the interval. The next run moves, but is never due at once.
+        A new start moves the runs by less than an interval, and never makes the next run due at once.
         """
         with self.rig() as rig:
             before = _waits(rig, _KEY)
@@ -166,7 +166,7 @@ class SeriesTests(StoreTests):
 
     def test_policies(self) -> None:
         """
-        A changed policy does not move the next run. A changed jitter moves it by the key's share of the new jitter.
+        A changed jitter moves the next run. A changed misfire policy does not.
         """
         with self.rig() as rig:
             before = _waits(rig, _KEY, runs=3)

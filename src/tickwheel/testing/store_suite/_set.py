@@ -173,7 +173,7 @@ class SetTests(StoreTests):
 
     def test_over_a_running_job(self) -> None:
         """
-        In any mode, a `Set` of a started job begins a new generation. The firing of the old generation cannot end it.
+        In any mode, a `Set` of a started job begins a new generation, which the old firing cannot end.
         """
         with self.rig() as rig:
             for mode in SetMode:

@@ -48,7 +48,7 @@ class SettleTests(StoreTests):
 
     def test_a_recurrence_that_counts(self) -> None:
         """
-        A `Settle` may replace a job's recurrence. If it passes none, or if the job dies, the stored recurrence stays.
+        A `Settle` may replace a job's recurrence, unless the job dies.
         """
         with self.rig() as rig:
             job = rig.running("key", 1_000, recurrence="every 5 s, twice")

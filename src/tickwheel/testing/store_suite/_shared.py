@@ -34,7 +34,7 @@ from tickwheel.testing.store_suite._base import EVER, OWNER, PATIENCE_S, Rig, St
 class SharedTests(StoreTests):
     def make_peer(self, store: Store) -> Store:
         """
-        Return another object, not open, on the data of *store*. *store* itself may be open, closed or lost.
+        Return another store object, not open, on the data of *store*, which may be open, closed or lost.
         """
         raise NotImplementedError(type(self).__name__)  # not abstract: pytest silently skips abstract classes
 
@@ -174,9 +174,7 @@ class SharedTests(StoreTests):
 
     def test_changes_of_all_shards(self) -> None:
         """
-        One call returns the changes of all shards, from the mark in each shard's cursor on.
-
-        A cursor without a mark gets a mark and no changes. A call without `with_changes` leaves the marks unchanged.
+        One call returns the changes of all shards since the marks in their cursors.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             near = (rig.now + 10_000, 0)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["START", "CheckedWheel", "Ruler", "WheelTests", "payloads", "refused"]
 
 START = 1_000_000_123_456_789
-"""Start time of a test, in nanoseconds. It is about 11.5 days, and not at the edge of a level."""
+"""Start time of a test, in nanoseconds: about 11.5 days, and not at the edge of a level."""
 
 
 class CheckedWheel:
@@ -86,7 +86,7 @@ class Ruler:
 
     def in_order(self, deadlines: Iterable[int]) -> list[int]:
         """
-        Return *deadlines*, which are in order of insertion, in the order in which one `advance` delivers them.
+        Return *deadlines*, given in order of insertion, in the order in which one `advance` delivers them.
         """
         return sorted(deadlines, key=None if self.abilities.exact_order else self.due_at)
 
