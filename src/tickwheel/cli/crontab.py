@@ -33,7 +33,7 @@ _ALONE_WITH_STEP: Final = re.compile(r"(?:^|,)([^*/,\s-]+)/\d+")
 _LIKE_A_FIELD: Final = re.compile(r"[\d*][\d*,/-]*")
 _PERCENT: Final = re.compile(r"\\(.)|%", re.DOTALL)
 _ALSO_COMMANDS: Final = frozenset({"git", "mail", "man", "sync"})
-"""Commands on common systems that are also account names. A line that begins with one of them has no user column."""
+"""Commands that are also account names. A line that begins with one of them has no user column."""
 
 
 @dataclass(frozen=True, slots=True)

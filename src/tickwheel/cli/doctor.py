@@ -37,9 +37,9 @@ if sys.platform != "win32":
 _FREE_MIN: Final = 256 << 20
 _FLUSHES: Final = 50
 _OFFSET_MAX_S: Final = 1.0
-"""Maximum difference between the clocks of store and machine, in seconds. A larger one makes displayed times wrong."""
+"""Maximum acceptable difference between the clocks of store and machine, in seconds."""
 _YEAR_MIN: Final = 2024
-"""Minimum plausible year. If the clock shows an earlier year, it has not been set since the machine was switched on."""
+"""Minimum plausible year of the clock."""
 
 _Found: TypeAlias = Finding | tuple[str, bool, str]
 _LOOKED_AT: Final = 1_000

@@ -77,7 +77,7 @@ _HARMLESS: Final[Mapping[tuple[str, str], object]] = {
 
 def load(data: bytes, known: Mapping[tuple[str, str], object] = _HARMLESS) -> Any:
     """
-    Return the object of the pickle *data*. *known* has the classes whose objects are not replaced by a `Foreign`.
+    Return the object of the pickle *data*. Objects of a class that is not in *known* become a `Foreign`.
     """
 
     class Reader(pickle.Unpickler):

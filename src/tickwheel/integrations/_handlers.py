@@ -57,7 +57,7 @@ class Handlers:
         """
         Register the decorated function as the handler of jobs with `handler=name`. See `Scheduler.handler`.
 
-        A taken name raises an InvalidJobError; the other arguments are checked later.
+        A taken name raises an InvalidJobError.
         """
         if callable(name):
             return self.handler()(name)

@@ -27,7 +27,7 @@ COLOURS: Final = {
 }
 """Colours of the series in charts, keyed by name. A series is a design, or a measurement of a load test."""
 WIDTH: Final = 420
-"""Width of a chart, at which text of 13 units is legible on a phone 390 pixels wide."""
+"""Width of a chart, chosen so that text is legible on a phone."""
 HEIGHT: Final = 300
 LEFT: Final = 80
 RIGHT: Final = 96

@@ -21,7 +21,7 @@ from tickwheel.lab.trace import TraceOperation
 __all__ = ["Workload", "WorkloadError", "workload_of"]
 
 WARM = 0.1
-"""No copy begins in this first fraction of the trace, because too few timers are pending in it."""
+"""Fraction of the trace, from its start, in which no copy begins, because too few timers are pending."""
 
 
 class WorkloadError(TickwheelError, ValueError):

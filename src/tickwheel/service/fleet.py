@@ -21,7 +21,7 @@ from tickwheel.service.replies import document_reply
 __all__ = ["Fleet", "FleetDocument", "NodeDocument"]
 
 _MISSED: Final = 2.25
-"""Number of report intervals without a report after which a node is shown as silent."""
+"""A node without a report for this many report intervals is shown as silent."""
 NodeState: TypeAlias = Literal["well", "silent", "gone"]
 
 

@@ -36,7 +36,7 @@ _LOG: Final = logging.getLogger("tickwheel.service")
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPEN: Final = ("/static/", "/problems/", "/docs")
 _HEALTH: Final = frozenset({"/healthz", "/readyz"})
-"""Paths without a rate limit: a flood of requests through a proxy must not make the proxy's own health checks fail."""
+"""Paths of the health checks, which have no rate limit."""
 _SINGLE: Final = (
     *(b"host", b"origin", b"authorization", b"content-type"),
     *(b"if-match", b"if-none-match", b"idempotency-key"),

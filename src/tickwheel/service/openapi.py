@@ -87,11 +87,7 @@ _BESIDES: Final = {
     "PauseScopeBody": _NOTE,
     "RuleDocument": _RULE,
 }
-"""
-Constraints that types cannot express, such as fields that exclude each other and notes without NUL.
-
-The schemas of the items of a batch omit these constraints, because a batch validates its items one by one.
-"""
+"""Constraints that types cannot express, such as fields that exclude each other. Items of a batch have none."""
 
 
 def openapi(operations: Iterable[Operation]) -> dict[str, Any]:

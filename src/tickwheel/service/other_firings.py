@@ -30,7 +30,7 @@ _EVERY_S: Final = 1.0
 """Interval between two requests to one node, in seconds."""
 _ANSWER_S: Final = 2.0
 _RECORDS_MAX: Final = 500
-"""Maximum number of ended firings, and of running firings, per node."""
+"""Maximum number of ended firings, and of running firings, remembered for each node."""
 _BODY_BYTES_MAX: Final = 4_096
 
 

@@ -46,7 +46,7 @@ PAGE_HEADERS: Final = {
     "cache-control": "no-cache",
 }
 _PRELOAD: Final = f"<static/{ROOT}>;rel=modulepreload"
-"""Value of the Link header that makes the browser load the modules while the page is still arriving."""
+"""Link header that makes the browser preload the modules."""
 
 
 class Files(StaticFiles):

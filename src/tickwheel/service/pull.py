@@ -46,7 +46,7 @@ _RELEASE: Final = msgspec.json.Decoder(ReleaseBody)
 _EXTEND: Final = msgspec.json.Decoder(ExtendBody)
 _BODIES: Final = {"ack": AckBody, "nack": NackBody, "release": ReleaseBody, "extend": ExtendBody}
 _OWN_S: Final = 0.05
-"""Seconds to wait for due firings before the next node is asked. This node is the first."""
+"""Seconds to wait for due firings before the next node is asked. This node is asked first."""
 
 _ENDED_MAX: Final = 1_000
 _CLOSE_S: Final = 1.0

@@ -46,7 +46,7 @@ ENGINES: dict[str, MakeEngine] = {
     "native-engine": lambda clock, max_pending: NativeEngine(clock, max_pending=max_pending),
     "heap-engine": lambda clock, max_pending: WheelEngine(HeapWheel(), clock, max_pending=max_pending),
 }
-"""The engines, keyed by name. One is native, and one is the engine for all other wheels."""
+"""The engines, keyed by name: the native one, and the one for all other wheels."""
 
 OPERATIONS = {"native": 10_000_000}
 """Default number of operations, keyed by the name of the design or engine. It is a million for all other names."""

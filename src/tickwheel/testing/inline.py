@@ -146,8 +146,8 @@ class _JustBefore:
     """
     The manual clock as the scheduler's callers read it: the wall time is one nanosecond behind.
 
-    Due times are rounded up to whole milliseconds. Without this nanosecond, a delay that begins between two
-    milliseconds would end a millisecond late: `advance(60)` would not fire a job with `delay=60`.
+    Due times are rounded up to whole milliseconds. Without this nanosecond, `advance(60)` might not fire a job with
+    `delay=60`.
     """
 
     def __init__(self, clock: ManualClock) -> None:

@@ -300,7 +300,7 @@ class TargetSuite:
 
     def test_receiver_is_full(self) -> None:
         """
-        A receiver without room uses no attempt, is shown as full, and gets each message as soon as there is room.
+        A receiver without room uses no attempt, and gets each message as soon as there is room.
         """
         if not self.can_be_full:
             return

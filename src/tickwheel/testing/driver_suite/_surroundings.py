@@ -159,8 +159,6 @@ class SurroundingsTests(DriverTests):
     def test_the_end_of_a_block(self) -> None:
         """
         At the end of an `async with` block, the wheel's coroutines have ended and its timers are cancelled.
-
-        An error of the block propagates. `aclose` also ends coroutines and timers, and returns the pending timers.
         """
 
         async def scenario() -> None:

@@ -41,7 +41,7 @@ class RaiseTests(EngineTests):
 
     def test_an_exit_leaves_the_turn(self) -> None:
         """
-        An exception that is not an `Exception` propagates from `fire_due`. The next `fire_due` fires the other timers.
+        An exception that is not an `Exception` propagates from `fire_due`. The next call fires the other timers.
         """
         for kind in EXITS:
             for position in range(3):

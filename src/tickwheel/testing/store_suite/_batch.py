@@ -64,7 +64,7 @@ class BatchTests(StoreTests):
 
     def test_firing_against_the_caller(self) -> None:
         """
-        If a batch has a caller's write and a `Begin` or `Settle` for one key, the write that comes first wins.
+        If a batch has a caller's write and a `Begin` or `Settle` for one key, the first of these writes wins.
         """
         with self.rig() as rig:
             jobs = [rig.pending(f"key {i}") for i in range(4)]

@@ -59,7 +59,7 @@ class ClaimTests(StoreTests):
 
     def test_a_known_key(self) -> None:
         """
-        A new job is not claimed if its key had a job, or if a later write of the batch replaces or cancels it.
+        A new job is not claimed if its key had a job before, or if its batch later replaces or cancels the new job.
         """
         with self.rig() as rig:
             rig.pending("known")

@@ -47,7 +47,7 @@ class MessageTests(StoreTests):
 
     def test_another_policy(self) -> None:
         """
-        The run keeps its message id when its series is set again with the same body, but not with another body.
+        If a series is set again, its run keeps the message id, unless the body has changed.
         """
         with self.rig() as rig:
             for rule in _RULES[1:]:

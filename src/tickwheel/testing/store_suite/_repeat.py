@@ -117,7 +117,7 @@ class RepeatTests(StoreTests):
 
     def test_the_reply_to_a_request(self) -> None:
         """
-        Only one node at a time claims a request, and all repeats get the first reply.
+        Only one node at a time can claim a request. All repeats of the request get the first reply.
         """
         with self.rig() as rig:
             if not rig.store.abilities.keeps_answers:

@@ -115,7 +115,7 @@ class SeriesTests(StoreTests):
 
     def test_the_end(self) -> None:
         """
-        A new maximum number of runs counts from the start of the series. A run that is already due still runs.
+        If a series is set with an end that it has reached, it is cancelled, unless a run is already due.
         """
         with self.rig() as rig:
             _waits(rig, _KEY, runs=3)
@@ -152,7 +152,7 @@ class SeriesTests(StoreTests):
 
     def test_a_dead_series(self) -> None:
         """
-        If a dead series is set with a rule of the same runs, it stays dead. A rule with other runs begins a new series.
+        A dead series stays dead, unless it is set with a rule that has other runs.
         """
         with self.rig() as rig:
             staged = _runs(rig, _KEY)

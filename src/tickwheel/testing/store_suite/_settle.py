@@ -33,7 +33,7 @@ class SettleTests(StoreTests):
 
     def test_the_length_of_a_run_that_was_tried_again(self) -> None:
         """
-        After a retried run, the next run has the full time to live that the recurrence states (`expires_ms`).
+        After a retried run, the next run has the full time to live of the recurrence.
         """
         text = '{"every_ms":5000,"expires_ms":400,"grace_ms":1}'
         with self.rig() as rig:
@@ -78,7 +78,7 @@ class SettleTests(StoreTests):
 
     def test_again_at_once(self) -> None:
         """
-        A retry without a due time keeps the current due time, and a snooze does not count as an attempt.
+        A retry without a due time keeps the current due time.
         """
         with self.rig() as rig:
             job = rig.running("key")

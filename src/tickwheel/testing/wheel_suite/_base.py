@@ -47,7 +47,7 @@ class CheckedWheel:
 
     def next_expiration(self) -> int | None:
         """
-        Return the next expiration, after a check that the call changes nothing.
+        Return the next expiration, and check that the call changes nothing.
         """
         answer = self.wheel.next_expiration()
         self.wheel.check()

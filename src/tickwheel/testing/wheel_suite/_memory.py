@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["MemoryTests"]
 
 ROUNDS = 2_000
-"""Number of rounds, high enough that one leaked word per round exceeds other allocations."""
+"""Number of rounds: enough to show a leak of one word per round."""
 
 
 class Payload: ...
