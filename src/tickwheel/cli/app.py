@@ -76,8 +76,7 @@ def run(arguments: Sequence[str]) -> int:  # noqa: PLR0911  one return for each 
     """
     Run one command, and return its exit code. Only internal errors show a traceback.
 
-    With `--json`, an error is also a JSON document, on a line of stderr, with the message, the exit code and its
-    meaning.
+    With `--json`, an error is a line of JSON on stderr, with the message, the exit code and its meaning.
     """
     if instruction := os.environ.get(_COMPLETE):
         return shell_complete(cli, {}, "tickwheel", _COMPLETE, instruction)

@@ -121,8 +121,8 @@ def keyed(entries: Iterable[CrontabLine], prefix: str) -> Iterator[tuple[str, Cr
     """
     Yield each entry with its key: *prefix*, the name of its program, and a hash of its command.
 
-    So a job keeps its key, its pause and its history when other lines are added, or when the time fields of its line
-    change. The key of a second line with the same command ends in `-2`, and so on.
+    So a job keeps its key when other lines are added, or when the time fields of its line change. The key of a second
+    line with the same command ends in `-2`, and so on.
     """
     counts: dict[str, int] = {}
     for entry in entries:

@@ -57,8 +57,8 @@ class Jobs(Handlers):
         """
         Run a scheduler with all handlers inside the block, for your own lifespan function.
 
-        If *app* is given, *app* answers 422 to a user's rule or time that cannot be read, unless *app* has its own
-        exception handler for `InvalidValueError` or for a base class of that error.
+        If *app* is given, and a user's rule or time cannot be read, *app* answers 422. If *app* has its own exception
+        handler for `InvalidValueError` or a base class of it, that handler is used instead.
 
         Raises:
             RuntimeError: If a scheduler is already running.

@@ -32,7 +32,7 @@ def filled(wheel: Wheel, pending: int) -> int:
     """
     Fill a new *wheel* whose time is 0, and return the nanoseconds until its first timer is due.
 
-    The timers are due in the second hour, or, if the span of the design is shorter, in the second half of the span.
+    The timers are due in the second hour, or, if the design's span is shorter, in the second half of the span.
     """
     span_ns = wheel.abilities.span_ns
     first_ns = HOUR_NS if span_ns is None else span_ns // 2

@@ -187,7 +187,7 @@ class AnswerDocument(Struct, frozen=True):
     """
     The outcome of a write, and the job after the write. A cancelled job is shown in its last state.
 
-    `kept` means that nothing changed: an existing job had to be kept, or the job to resume was not paused. `stopping`
+    `kept` means that nothing changed, because a job existed, or because the job to resume was not paused. `stopping`
     means that the job is running and was asked to stop.
     """
 

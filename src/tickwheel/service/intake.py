@@ -118,7 +118,7 @@ def without_query(run: Callable[[Request], Awaitable[ASGIApp]]) -> Callable[[Req
 
 def without_conditions(run: Callable[[Request], Awaitable[ASGIApp]]) -> Callable[[Request], Awaitable[ASGIApp]]:
     """
-    Wrap *run* so that it refuses `If-Match` and `If-None-Match`, because it would ignore these conditions.
+    Wrap *run*, which ignores `If-Match` and `If-None-Match`, to refuse requests with these headers.
     """
 
     async def refusing(call: Request) -> ASGIApp:

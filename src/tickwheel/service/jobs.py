@@ -84,8 +84,8 @@ class RecordDocument(Struct, frozen=True):
     One record in the past of a key: an attempt that ended, or an act (a change that a caller made).
 
     An attempt has the outcome succeeded, failed (it will be retried), died, snoozed, expired, stopped, or cut_off (its
-    process ended first). An act has `attempt` 0, and the outcome created, replaced, changed, restarted, moved,
-    cancelled, stopping (the job was running, and was asked to stop), replayed, paused, or resumed.
+    process ended first). An act has `attempt` 0. Its outcome is created, replaced, changed, restarted, moved,
+    cancelled, replayed, paused, resumed, or stopping (a running job was asked to stop).
 
     `at` is the time of the record. `by` is the node that ran the attempt, or the process or token that requested the
     act. `lateness_ms` is null if the attempt never began; `took_ms` is also null if unknown. `note` is the last note of

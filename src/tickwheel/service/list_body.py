@@ -1,8 +1,8 @@
 """
 Bodies that consist of a long list, in JSON or MessagePack.
 
-A large body is decoded item by item in a thread. One call for the whole body would block all other threads, and for
-seconds if the body is hostile.
+A large body is decoded item by item in a thread. One call for the whole body would block all other threads, for seconds
+if the body is hostile.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Forwards requests to the other nodes of the store, because the lease of a pull worker is in the memory of one node only.
+Forwards requests to the other nodes of the store, because only one node has the lease of a pull worker.
 
 Each node reports the URL of its service, and a secret, with its heartbeats. If a node gets a request about a lease that
 it does not hold, it forwards the request to the other nodes. Their secrets replace the caller's token in the forwarded

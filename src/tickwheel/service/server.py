@@ -2,9 +2,9 @@
 Runs the HTTP server: listens on the address, serves, and stops within a time limit.
 
 uvicorn does the work. This module adds signal handlers, and a sweep: a periodic check that cuts off requests that never
-begin or never end. At a stop, the module ends live streams, so that the stop waits for requests only. It also makes
-requests cheaper. The sweep replaces a timer for each idle connection, an answer takes one write instead of two, and the
-garbage collector skips permanent objects.
+begin or never end. At a stop, the module ends live streams, so that the stop waits for requests only. Other code makes
+requests cheaper: one sweep replaces the timers of all idle connections, an answer takes one write instead of two, and
+the garbage collector skips permanent objects.
 """
 
 from __future__ import annotations

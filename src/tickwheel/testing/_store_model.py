@@ -1,5 +1,5 @@
 """
-A model of a store: a dictionary of jobs. It shares no code with the stores, and reads no clock.
+A model of a store: a dictionary of jobs. The model reads no clock.
 """
 
 from __future__ import annotations

@@ -155,9 +155,6 @@ class PromiseLog:
 class _Life:
     """
     A period in which a timer is pending, according to the log.
-
-    If a timer fires while a call is moving it, the log does not show whether the firing belongs to the earlier deadline
-    or to the new one.
     """
 
     deadline: float
@@ -213,6 +210,7 @@ class _Reader:
             return
         before, life.before = life.before, None
         if before is not None and before.deadline <= event.begun < life.settled:
+            # The log does not show whether this firing belongs to the earlier deadline or to the new one.
             life.is_sure = event.begun < life.deadline
             self.pending[event.timer] = life
             life = before

@@ -262,7 +262,7 @@ def run_store_machine(
 
 def timed(job: Job, former: Job | None, stored: Job | None) -> Job:
     """
-    Return *job* with the times that only the store knows, from *stored*: a pause's start, or a request to stop.
+    Return *job* with the times that only the store knows, taken from *stored*.
     """
     if stored is None:
         return job

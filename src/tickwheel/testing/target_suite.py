@@ -262,7 +262,7 @@ class TargetSuite:
 
     def outage(self, length_s: float, count: int, soon_s: float = PATIENCE_S) -> None:
         """
-        Make the receiver unreachable for *length_s* while *count* jobs are due. All arrive within *soon_s* afterwards.
+        Make the receiver unreachable for *length_s* while *count* jobs are due. All must arrive at most *soon_s* later.
         """
         with self.rig() as rig:
             scheduler = rig.scheduler

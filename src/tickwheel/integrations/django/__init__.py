@@ -75,7 +75,7 @@ class Jobs(Handlers):
     @contextmanager
     def using(self, scheduler: Scheduler) -> Iterator[Scheduler]:
         """
-        Make `jobs.scheduler` return *scheduler*, with all handlers, inside the block. The caller starts and stops it.
+        Inside the block, `jobs.scheduler` is *scheduler*, with all handlers. The caller starts and stops the scheduler.
         """
         self.register(scheduler)
         with self._lock:

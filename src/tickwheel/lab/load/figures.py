@@ -30,8 +30,8 @@ class StageFigures:
     *latency_s* has percentiles of the time from the scheduled start to the answer or the timeout. *service_s* has
     percentiles of the time from the sending, as a closed loop would measure. *achieved_rate* is the number of answers
     per second, until the last answer. *fired* and *late_s* come from the service's counters. *by_second* has, for each
-    second, the numbers of scheduled requests and of answers. It also has p50 and p99 of the latency of the requests
-    that were scheduled in that second (None if all of these had error answers).
+    second, the numbers of scheduled requests and of answers, and p50 and p99 of the latency of these requests (None if
+    all answers were errors).
     """
 
     rate: float
@@ -149,7 +149,7 @@ def lateness_between(before: dict[str, Any], after: dict[str, Any]) -> tuple[int
     """
     Return the number of firings between two stats of the service, and the percentiles of their lateness.
 
-    The lateness of a firing is taken to be the upper edge of its bucket, or the service's maximum in the last bucket.
+    A percentile is the upper edge of a bucket, or, in the last bucket, the service's maximum.
     """
     edges = [edge for edge, _ in after["lateness"]["histogram"]]
     counts = [

@@ -130,7 +130,7 @@ STATES: Final[dict[str, tuple[Callable[[Subject], None], bool, bool]]] = {
     "drained": (drain, False, False),
     "closed": (close, False, False),
 }
-"""For each state: a function that produces it, whether the timer can then be ended, and whether it can be moved."""
+"""For each state: a function that produces it, and whether the timer can then be cancelled and moved."""
 
 OWN_STATES: Final[dict[str, tuple[Callable[[Subject], None], bool, bool]]] = {
     "firing": (nothing, False, True),

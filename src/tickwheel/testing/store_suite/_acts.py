@@ -121,7 +121,7 @@ class ActTests(StoreTests):
 
     def test_bulk(self) -> None:
         """
-        An act on a job that is part of a bulk change is in the history of the job's key, but not in the log of acts.
+        An act that is part of a bulk change is in the history of the job's key, but not in the log of acts.
         """
         with self.rig() as rig:
             rig.pending("a")

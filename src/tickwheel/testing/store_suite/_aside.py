@@ -58,7 +58,7 @@ class AsideTests(StoreTests):
 
     def test_aside_unreadable(self) -> None:
         """
-        If a node cannot read the rules of many jobs, it does not claim them, and still finds later jobs.
+        If a node cannot read the rules of many jobs, it claims none of these jobs, and still finds later jobs.
         """
         zone = '"tz":"Nowhere/\u00c9"'
         rule = f'{{"cron":"0 9 * * *","jitter_ms":0,"misfire":"once",{zone}}}'

@@ -75,7 +75,7 @@ class CancelTests(StoreTests):
 
     def test_stopped_for_good(self) -> None:
         """
-        A job that was asked to stop keeps the expiry STOPPED after a failure and a clock step, but not after a move.
+        A job that was asked to stop keeps the expiry STOPPED after a failure. A move clears that expiry.
         """
         with self.rig() as rig:
             job = rig.running("key", expires_at=rig.now + 90_000)

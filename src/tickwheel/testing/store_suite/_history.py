@@ -81,7 +81,7 @@ class HistoryTests(StoreTests):
 
     def test_first_end_of_a_job_that_is_gone(self) -> None:
         """
-        The first `Settle` of an attempt is recorded even if its job is gone, but not if the shard has another owner.
+        The first `Settle` of an attempt is recorded even if its job is gone, unless the shard has another owner.
         """
         with self.rig() as rig:
             for batched in (False, True):
