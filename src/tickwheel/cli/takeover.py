@@ -118,7 +118,7 @@ def start_of_interval(due: datetime, every: timedelta, grace: timedelta | None) 
 
 def start_of_calendar(due: datetime, grace: timedelta | None, spread: timedelta, notes: Notes) -> datetime | None:
     """
-    Return the start of a calendar rule whose next run is *due*, or None for a start now.
+    Return the start of a calendar rule whose next run is *due*, or None to start now.
 
     *grace* is the maximum lateness of a run in the other scheduler (None: no limit). *spread* is the maximum jitter of
     that scheduler. *notes* gets the time of the next run, if it is certain.

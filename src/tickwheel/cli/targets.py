@@ -35,7 +35,7 @@ _KINDS: Final = {
     "kick": ("taskiq", "TaskiqTarget"),
     "connection_pool": ("rq", "RqTarget"),
 }
-"""Module and class of the target, keyed by an attribute that only this kind of application or broker has."""
+"""Module and class of the target for each kind of application or broker, keyed by an attribute of that kind."""
 
 
 def configured(options: Iterable[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ MINUTE_NS = 60 * 10**9
 
 def duration(ns: float) -> str:
     """
-    Format nanoseconds in the largest unit that fits, with three digits; from a minute on, in whole seconds.
+    Format nanoseconds with three digits in the largest unit that fits. From a minute on, whole seconds are shown.
     """
     if ns >= MINUTE_NS:
         seconds, parts = round(ns / 1e9), []

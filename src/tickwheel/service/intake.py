@@ -42,7 +42,7 @@ _FIELDS_MAX: Final = 32
 _DIGITS_MAX: Final = 16
 _FLAGS: Final = ("true", "false")
 _DRAINED_MAX: Final = 64 << 20
-"""Maximum number of bytes that are read of a body above the limit, before the connection is cut."""
+"""Maximum number of bytes of a too large body that are read before the connection is cut."""
 _CLOSE: Final = {"connection": "close"}
 
 

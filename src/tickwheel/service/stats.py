@@ -76,7 +76,7 @@ class LeakedDocument(TypedDict):
 
 class FullLaneDocument(TypedDict):
     """
-    A handler or receiver that has used up its share of memory, the number of its jobs in memory, and why they wait.
+    A handler or receiver that has used up its share of memory: the number of its jobs in memory, and why they wait.
     """
 
     lane: str

@@ -237,7 +237,7 @@ def _is_due(job: Job) -> bool:
 
 def _named(job: Job) -> Job:
     """
-    Return *job* with its message id if an attempt was counted. Call this before `generation` or `first_set_at` changes.
+    Return *job* with its message id if it has had an attempt. Call this before `generation` or `first_set_at` changes.
     """
     return replace(job, sent_as=job.sent_as or message_id_of(job)) if job.attempt else job
 

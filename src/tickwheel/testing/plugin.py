@@ -1,5 +1,5 @@
 """
-The pytest plugin: fixtures whose time a test moves. pytest finds the plugin if tickwheel is installed.
+The pytest plugin: fixtures with a clock that the test moves. pytest finds the plugin if tickwheel is installed.
 
 The plugin imports the rest of tickwheel only when a test requests a fixture. A fixture in a `conftest.py` or a test
 module takes precedence over a fixture of this plugin with that name.

@@ -52,7 +52,7 @@ class TickwheelBackend(_backends.BaseTaskBackend):
 
     Each name in `QUEUES` is a handler, called "django.tasks/NAME", so queues do not wait for each other. A task that
     raises is retried like any job, and is `FAILED` once it is a dead letter. If no process has the function of a task,
-    for example because the next release adds it, the task waits for a process that has it.
+    the task waits for a process that has it.
 
     `OPTIONS` may have `attempts`, the maximum number of attempts of a task (default: as for other jobs), and
     `keep_results`, the time for which the result of a task is kept (default: a day), in seconds, as a timedelta or as

@@ -66,7 +66,7 @@ async def run_chaos(
     options: ChaosOptions, plan: list[PlannedFault], progress: Callable[[float, str], object], history: History
 ) -> None:
     """
-    Run until all deliveries have arrived, or `PATIENCE_S` is over.
+    Run until all deliveries have arrived, at most until `PATIENCE_S` after the last fault.
 
     *progress* is called at intervals with the seconds since the last call, and a text. *history* receives the events as
     they happen, so that an interrupted run is recorded, too.

@@ -24,7 +24,7 @@ class MoveTests(StoreTests):
 
     def test_the_series_goes_along(self) -> None:
         """
-        If a recurring job is moved to a later time, its scheduled run is dropped. If it is run now, that run is kept.
+        If a recurring job is moved to a later time, its scheduled run is dropped.
         """
         rule = {"anchor_at": 5, "every_ms": 7, "jitter_ms": 0, "misfire": "once", "overlap": "all", "runs": 3}
         with self.rig() as rig:

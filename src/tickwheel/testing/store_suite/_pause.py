@@ -187,7 +187,7 @@ class PauseTests(StoreTests):
 
     def test_rescued(self) -> None:
         """
-        If a running job is paused and its owner ends, the job becomes pending, stays paused, and is not due.
+        If a running job is paused and its owner dies, the job becomes pending, stays paused, and is not due.
         """
         with self.rig() as rig:
             job, plain = rig.running("key", recurrence="every 5 s"), rig.running("plain", 61_000)

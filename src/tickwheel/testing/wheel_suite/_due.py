@@ -62,7 +62,7 @@ class DueTests(WheelTests):
 
     def test_slow_poll_keeps_order(self) -> None:
         """
-        An advance over several ticks fires the earlier of two timers first. In the C library timeouts, it fired second.
+        An advance over several ticks fires the earlier of two timers first, unlike the C library `timeouts`.
         """
         wheel, ruler = self.checked()
         now = ruler.at(0)
