@@ -38,8 +38,8 @@ pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
 /// Return memory that can be one huge page, or `None` if there is no memory.
 ///
-/// The memory comes directly from the system. The usual allocator would reuse returned memory in small pages as part of
-/// its heap, and could not give a page back to the system while any memory above that page is in use.
+/// The memory comes directly from the system, so a page can be given back at any time. The usual allocator could not
+/// give a page back while it uses memory above that page.
 #[cfg(linux_calls)]
 pub(crate) fn take_page() -> Option<NonNull<u8>> {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);

@@ -43,8 +43,8 @@ mod system {
     }
 }
 
-/// The clocks of Windows. Python reads a clock with ticks of 15.6 ms until 3.12, and the performance counter from 3.13
-/// on.
+/// The clocks of Windows. Up to Python 3.12, the clock has ticks of 15.6 ms; from 3.13 on, it is the performance
+/// counter.
 #[cfg(windows)]
 mod system {
     pub(super) type Id = ();

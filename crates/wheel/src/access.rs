@@ -1,7 +1,7 @@
 //! Access by index, for an owner that keeps its data of an entry in the payload, and links entries to each other.
 //!
-//! An index is half of an [`Id`], and names the place of an entry. Later entries use the same place, so an index is
-//! valid only while the owner knows that the entry lives.
+//! An index is half of an [`Id`]. When an entry has left, a later entry may get its index. So an index is valid only
+//! while the entry lives.
 
 use crate::owner::Owner;
 use crate::slab::Id;

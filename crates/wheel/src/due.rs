@@ -1,17 +1,17 @@
 //! The due set: entries whose slot has begun, in exact order (deadline, then sequence).
 //!
-//! The entries of a slot are sorted once into a run. Entries that are set later, for a slot that has begun, go into a
-//! small heap. The next entry to leave is the first entry of the run or of the heap, whichever is less. A cancelled
-//! entry is removed from the heap at once. In the run, its key of 24 bytes stays behind; the key is stale, which its
-//! sequence shows. A run is filled only once, from a slot, so the number of stale keys does not grow with the number of
-//! cancels.
+//! The entries of a slot are sorted once into a list, called `run`. Entries that are set later, for a slot that has
+//! begun, go into a small heap. The next entry to leave is the first one of the list or of the heap, whichever is less.
+//!
+//! A cancelled entry is removed from the heap at once. In the list, its key stays behind; the key is stale, which its
+//! sequence shows. The list is filled only when a slot begins, so cancels do not make it grow.
 
 use crate::slab::{Slab, NIL};
 use crate::slots::{IN_HEAP, IN_RUN};
 
 /// Number of children of a node in the heap: four keys fill two cache lines.
 const ARITY: usize = 4;
-/// A run or heap with a larger capacity than this releases its memory when it becomes empty.
+/// A list or heap with a larger capacity than this releases its memory when it becomes empty.
 const KEPT: usize = 4096;
 
 /// The sort key of an entry (deadline, then sequence), with the index of the entry.
@@ -41,7 +41,8 @@ impl Due {
         self.arriving.push(Key { deadline: entry.deadline, sequence: entry.sequence, index });
     }
 
-    /// Sort the added entries into the run. If there are only a few, insert them into the heap instead.
+    /// Sort the entries that `arrive` has added into the list `run`. If there are only a few, insert them into the heap
+    /// instead.
     pub(crate) fn settle<P>(&mut self, slab: &mut Slab<P>) {
         match self.arriving.len() {
             0 => return,
@@ -89,7 +90,7 @@ impl Due {
     }
 
     /// Return the index of the entry that probably leaves after `ahead` other entries. The result may be wrong, because
-    /// a key in the run may be stale.
+    /// the list of sorted entries may contain keys of cancelled entries.
     #[inline]
     pub(crate) fn index_ahead(&self, ahead: usize) -> Option<u32> {
         self.run.iter().nth_back(ahead).map(|key| key.index)
@@ -108,7 +109,7 @@ impl Due {
         }
     }
 
-    /// Return the run, whose keys may be stale, and the heap; for the checker.
+    /// Return the keys of the sorted list, some of which may be stale, and the keys of the heap; for the checker.
     pub(crate) fn parts(&self) -> (&[Key], &[Key]) {
         debug_assert!(self.arriving.is_empty());
         (&self.run, &self.heap)

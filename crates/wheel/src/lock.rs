@@ -19,7 +19,7 @@ pub struct Lock<T> {
     value: Mutex<T>,
 }
 
-/// Sets the lock's mark to 0 when it is dropped, even after a panic.
+/// When this is dropped, even by a panic, the lock is free again.
 struct Leave<'a>(&'a AtomicUsize);
 
 impl Drop for Leave<'_> {

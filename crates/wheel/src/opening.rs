@@ -31,8 +31,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         (slot_start(self.hand, level, slot) <= until).then_some((level, slot))
     }
 
-    /// Empty a slot that begins. Its entries go into the due set if the slot is sparse, otherwise into the levels
-    /// below.
+    /// Empty a slot whose time begins. A few entries are sorted into the due set; more than a few are moved to the
+    /// levels below.
     pub(crate) fn open(&mut self, level: usize, slot: usize, now: u64, work: &mut usize) {
         let place = place(level, slot);
         let start = slot_start(self.hand, level, slot);
@@ -64,8 +64,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.due.settle(&mut self.slab);
     }
 
-    /// File the entries of a slot again, as far as `work` allows; due entries go to the due set. The hand is at the
-    /// start of the slot, so no entry returns to this slot.
+    /// Move the entries of a slot to finer levels, as far as `work` allows; due entries go to the due set. The wheel's
+    /// time is the start of the slot, so no entry returns to this slot.
     fn cascade(&mut self, level: usize, slot: usize, now: u64, work: &mut usize) {
         let place = place(level, slot);
         while *work > 0 {
@@ -88,15 +88,16 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.cascading = (self.slots.head(place) != NIL).then_some((level, slot));
     }
 
-    /// True if the slot is to be sorted in place. There are two possible reasons. The slot is sparse, or its time has
-    /// passed completely, so that it gets no more entries, and `work` is enough for all of its entries. For a million
-    /// overdue timers, sorting is a quarter cheaper than a cascade.
+    /// True if all entries of the slot are to be sorted into the due set, without a cascade. This is so if the slot has
+    /// only a few entries. It is also so if its time has passed completely and `work` is enough for all of its entries;
+    /// for a million overdue timers, sorting is a quarter cheaper than a cascade.
     fn is_sorted_whole(&self, place: u16, is_overdue: bool, work: usize) -> bool {
         let len = self.slots.len(place);
         len <= SPARSE || is_overdue && len <= work
     }
 
-    /// Find the least deadline of a list by walking through it; entries that were moved past `until` are filed again.
+    /// Find the least deadline of a list by walking through it. Entries that were moved to a deadline after `until` are
+    /// put into their new slots.
     pub(crate) fn walk_least(&mut self, place: u16, until: u64) -> Option<u64> {
         let mut least = None;
         let mut index = self.slots.head(place);

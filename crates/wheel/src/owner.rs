@@ -9,8 +9,8 @@ use crate::wheel::Wheel;
 /// When a timer is moved, its handle is in the processor's cache, but its entry is not. So an owner may store the
 /// result of [`Wheel::postpone`] in the handle, and the wheel asks for it when the entry's slot begins.
 pub trait Owner<P> {
-    /// Return the deadline and the sequence of an entry that the owner has moved since the wheel last filed it, or
-    /// `None` if it was not moved.
+    /// Return the deadline and the sequence of an entry that the owner has moved since the wheel put it into its slot,
+    /// or `None` if it was not moved.
     #[inline]
     fn moved(_payload: &P) -> Option<(u64, u64)> {
         None
@@ -24,11 +24,11 @@ pub trait Owner<P> {
 impl<P> Owner<P> for () {}
 
 impl<P, O: Owner<P>> Wheel<P, O> {
-    /// Let an owner move one of its entries without the wheel, from the current deadline `former` to `deadline`. Return
-    /// the sequence that [`Owner::moved`] has to return from now on, or `None` if the new deadline is earlier than
-    /// `former`, or due in this turn; then the owner has to use `reschedule`.
+    /// Let an owner move one of its entries from the deadline `former` to `deadline`, without reading or writing the
+    /// entry. Return the sequence that [`Owner::moved`] has to return from now on.
     ///
-    /// This method neither reads nor writes the entry.
+    /// The result is `None`, and nothing is changed, if the new deadline is earlier than `former`, or due in this turn.
+    /// The owner then has to use `reschedule`.
     #[inline]
     pub fn postpone(&mut self, former: u64, deadline: u64) -> Option<u64> {
         if deadline < former || self.turn.is_some_and(|now| deadline <= now) {
@@ -60,7 +60,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         O::moved(self.slab.payload(key.index)).is_some_and(|(_, sequence)| sequence != key.sequence)
     }
 
-    /// File the next entry of the due set again, because its owner has moved it.
+    /// Insert the next entry of the due set again with its new deadline, because its owner has moved it.
     #[cold]
     pub(crate) fn file_on(&mut self, key: Key) {
         self.due.pop(&mut self.slab, key);

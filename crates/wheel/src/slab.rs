@@ -1,5 +1,5 @@
 //! The memory of entries. It consists of chunks of a fixed size, so growth copies nothing, and a chunk is released when
-//! its last entry has left. Entries that successively use the same place have different ids.
+//! its last entry has left. Entries that have the same index one after another have different ids.
 
 use crate::owner::Owner;
 
@@ -9,7 +9,7 @@ const CHUNK: usize = 256;
 const CHUNK_BITS: u32 = CHUNK.trailing_zeros();
 /// The index that means no entry.
 pub(crate) const NIL: u32 = u32::MAX;
-/// The largest generation, which keeps an id below `2^63`. A place that has used all generations is not used again.
+/// The largest generation, which keeps an id below `2^63`. An index that has reached this generation is not used again.
 const LAST_GENERATION: u32 = (1 << 31) - 1;
 
 /// The id of an entry: its generation and its index. It is never 0, always below `2^63`, and never used twice.
@@ -200,7 +200,7 @@ impl<P> Slab<P> {
         &mut entries.expect("an entry in use has a chunk").0[index as usize & (CHUNK - 1)]
     }
 
-    /// True if the entry at `index` lives and was filed with `sequence`.
+    /// True if the entry at `index` lives and has this sequence.
     #[inline]
     pub(crate) fn is_filed(&self, index: u32, sequence: u64) -> bool {
         self.get(index).is_some_and(|entry| entry.sequence == sequence && entry.payload.is_some())
@@ -271,7 +271,7 @@ impl<P> Slab<P> {
     }
 
     /// Keep the memory of the chunk `number`, which has become empty, and release the memory of the chunk that became
-    /// empty before it. So a timer that is repeatedly set and cancelled allocates nothing.
+    /// empty before it. So repeatedly setting and cancelling a timer allocates nothing.
     #[inline]
     fn give_back(&mut self, number: u32) {
         let spare = std::mem::replace(&mut self.spare, number);

@@ -8,11 +8,10 @@ pub(crate) type Place = u16;
 
 /// The list of entries that were set during a turn and are already due; they wait for the next turn.
 pub(crate) const HELD: Place = (LEVELS * SLOTS) as Place;
-/// The value of `Entry::place` for an entry in the sorted run of the due set, which is in no list. The run recognises
-/// its entries by their sequences.
+/// The value of `Entry::place` for an entry in the due set's list of sorted entries.
 pub(crate) const IN_RUN: Place = HELD + 1;
-/// The value of `Entry::place` for an entry in the heap of the due set, which is in no list. The field `previous` of
-/// the entry is then its position in the heap.
+/// The value of `Entry::place` for an entry in the heap of the due set. The field `previous` of the entry is then its
+/// position in the heap.
 pub(crate) const IN_HEAP: Place = HELD + 2;
 
 /// A doubly linked list of entries.

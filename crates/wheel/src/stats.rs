@@ -13,9 +13,9 @@ pub struct Stats {
     pub cancels: u64,
     /// Number of entries that expired.
     pub fires: u64,
-    /// Number of entries that were filed again on a finer level, because their slot was too full.
+    /// Number of entries that were moved to a finer level, because their slot was too full.
     pub cascades: u64,
-    /// Number of entries that were filed again because they had been moved to a later deadline.
+    /// Number of entries that were put into another slot, because their deadline had been moved.
     pub refiles: u64,
     /// Number of slots on each level that were sorted into the due set as a whole.
     pub sorted: [u64; LEVELS],

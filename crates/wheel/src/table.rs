@@ -1,16 +1,16 @@
-//! The index of keys: an open-addressed table with one word per place. Half of the word is a part of the key's hash
-//! (the tag), and the other half is the index of the entry.
+//! The index of keys: an open-addressed table of 64-bit numbers. Half of a number is a part of the key's hash (the
+//! tag), and the other half is the index of the entry.
 //!
 //! Keys are not stored here, so the caller compares them, and the table calls no other code. The search for a key
-//! begins at the key's home place, which is given by the high bits of the tag. The words are therefore almost in the
-//! order of their tags, so growth reads the old table and writes the new one from beginning to end. Neither growth nor
-//! removal touches an entry.
+//! begins at the position that the high bits of its tag give. The numbers are therefore almost in the order of their
+//! tags, so growth reads the old table and writes the new one from beginning to end. Neither growth nor removal touches
+//! an entry.
 
 use std::marker::PhantomData;
 
 use crate::memory::{grow, Memory};
 
-/// A place without an entry: the index `u32::MAX` is never used.
+/// A position without an entry: the index `u32::MAX` is never used.
 const EMPTY: u64 = u64::MAX;
 /// Minimum size of a table, as the exponent of a power of two.
 const LEAST_BITS: u32 = 3;
@@ -133,7 +133,7 @@ impl<M: Memory> Table<M> {
         }
     }
 
-    /// Prefetch the place where the search for a tag begins.
+    /// Prefetch the position at which the search for a tag begins.
     #[inline]
     pub fn prefetch(&self, tag: u32) {
         M::fetch((&raw const self.places[self.home(tag)]).cast());

@@ -1,4 +1,4 @@
-//! The wheel: how entries are filed and moved, and how time passes.
+//! The wheel: how entries are inserted and moved, and how time passes.
 
 use std::marker::PhantomData;
 
@@ -112,7 +112,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         self.slab.bytes()
     }
 
-    /// File `payload` under `deadline`, in O(1). An entry whose deadline has passed is due in the next turn.
+    /// Insert `payload` with `deadline`, in O(1). An entry whose deadline has passed is due in the next turn.
     #[allow(clippy::inline_always)] // each binding calls it once, where a call would be a seventh of its instructions
     #[inline(always)]
     pub fn insert(&mut self, deadline: u64, payload: P) -> Id {
@@ -221,8 +221,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
 
     /// Remove the next entry that is due in this turn.
     ///
-    /// `work` is reduced by one for each entry that has to be filed again. At zero the result is [`Pop::Busy`], and the
-    /// next call continues. Outside a turn nothing is due.
+    /// `work` is reduced by one for each entry that is put into another slot. At zero the result is [`Pop::Busy`], and
+    /// the next call continues. Outside a turn nothing is due.
     #[inline]
     pub fn pop(&mut self, work: &mut usize) -> Pop<P> {
         match self.next(work) {
@@ -366,9 +366,7 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         }
     }
 
-    /// File an entry that is in no list, by its deadline alone: if its slot has begun, it goes to the due set. An entry
-    /// that is set during a turn and is already due is first in the list `HELD`, and comes to this function when the
-    /// turn ends.
+    /// Put an entry that is in no list into the slot of its deadline, or into the due set if that slot has begun.
     pub(crate) fn refile(&mut self, index: u32, deadline: u64) {
         self.file(index, self.slot_at(deadline));
     }

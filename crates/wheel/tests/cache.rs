@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use proptest::prelude::*;
 use tickwheel_core::{tag_of, FreeList, Order, Table, Watches};
 
-/// Generate tags. Some share a home place in a table, some wrap around its end, and others are spread.
+/// Generate tags: some at the same position of a table, some that wrap around its end, and some that are spread.
 fn tag() -> impl Strategy<Value = u32> {
     prop_oneof![3 => 0u32..4, 3 => (0u32..4).prop_map(|low| u32::MAX - low), 2 => (0isize..50).prop_map(tag_of), 1 => any::<u32>()]
 }

@@ -76,8 +76,8 @@ mod system {
     }
 }
 
-/// The replacement on systems without `timerfd`, which need no alarm: `tickwheel.aio` passes the timeout to their
-/// selector. That is usually kqueue, which counts nanoseconds.
+/// The replacement for `timerfd` on other systems. They need no alarm, because `tickwheel.aio` passes the timeout to
+/// their selector. That is usually kqueue, which counts nanoseconds.
 #[cfg(not(linux_calls))]
 mod system {
     use std::io::{Error, ErrorKind, Result};
@@ -101,7 +101,7 @@ impl Alarm {
         Ok(Self { number, state: GilCell::new(State { timer: Some(timer), deadline: NEVER }) })
     }
 
-    /// Return the descriptor's number.
+    /// Return the number of the file descriptor.
     fn fileno(&self) -> i32 {
         self.number
     }

@@ -1,8 +1,8 @@
 //! `Deadlines`: the wheel behind `tickwheel.aio.timeout`. Each loop has one.
 //!
-//! `Deadlines` keeps one handle armed, that is, scheduled in the loop, for the earliest deadline. If the timeout with
-//! this deadline ends early, the handle stays armed; when the handle runs, it finds no due timeout and is armed again.
-//! So a timeout that is entered and left in time costs the loop nothing.
+//! `Deadlines` schedules one call in the loop, for the earliest deadline. If the timeout with this deadline ends early,
+//! the call is not cancelled. When it runs, it finds no due timeout, and schedules the next call. So a timeout that
+//! ends before its deadline costs the loop nothing.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -21,11 +21,11 @@ use crate::cpython::cell::GilCell;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
 
-/// Value of the armed deadline while no handle is armed. Every real deadline is earlier, so the next timeout arms a
-/// handle.
+/// The deadline that counts as scheduled while no call is scheduled. Every real deadline is earlier, so the next
+/// timeout schedules a call.
 const UNARMED: u64 = u64::MAX;
 
-/// The loop of the last call of `Deadlines::of`, and the `Deadlines` that the call found. Both are borrowed.
+/// The loop for which `Deadlines::of` was last called; `LAST` is the result of that call. Both are borrowed references.
 static LAST_HOME: AtomicPtr<ffi::PyObject> = AtomicPtr::new(null_mut());
 static LAST: AtomicPtr<ffi::PyObject> = AtomicPtr::new(null_mut());
 
@@ -39,8 +39,8 @@ fn remember(home: *mut ffi::PyObject, found: *mut ffi::PyObject) {
 enum Source {
     /// The clock of a `TimerLoop`.
     Ours,
-    /// The `time` method of another asyncio loop, or of a subclass of one. It is looked up each time, because a test
-    /// may have replaced it.
+    /// The `time` method of an asyncio loop that is not a `TimerLoop`. It is looked up each time, because a test may
+    /// have replaced it.
     Asked(Reader),
     /// The system's monotonic clock plus this number of seconds. This is for loops such as uvloop, whose `time` may
     /// return the time of the last wake-up. A delay that is counted from that time would end early.
@@ -48,7 +48,7 @@ enum Source {
 }
 
 /// If the time of a loop differs from the system's monotonic time by less than this number of seconds, both count as
-/// the same clock. The difference arises when the loop returns the time of its last wake-up.
+/// the same clock. They differ if the loop returns the time of its last wake-up.
 const STALE_MAX_S: f64 = 60.0;
 
 impl Source {
@@ -88,14 +88,14 @@ fn release(pending: &Pending<TimeoutObject>) {
     }
 }
 
-/// The timeouts of one event loop, which need not be tickwheel's own. This object is made when the first timeout is
-/// used in the loop.
+/// The timeouts of one event loop, which may be tickwheel's loop or any other. The object is made for the first timeout
+/// in the loop.
 #[pyclass(frozen, module = "tickwheel._core")]
 pub(crate) struct Deadlines {
     /// The event loop to which the timeouts belong.
     pub(crate) home: Py<PyAny>,
     time: Source,
-    /// An empty context in which the handle runs, so that an armed handle keeps no context variables alive.
+    /// An empty context for the scheduled call, so that the call keeps no context variables alive.
     context: Py<PyAny>,
     state: GilCell<State>,
 }
@@ -145,7 +145,7 @@ impl Deadlines {
         }
     }
 
-    /// File a timeout that is not pending; the wheel takes a reference to it.
+    /// Insert a timeout that is not pending into the wheel. The wheel takes a reference to it.
     ///
     /// # Safety
     ///

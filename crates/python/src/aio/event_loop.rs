@@ -44,11 +44,11 @@ pub(crate) struct TimerLoop {
     pub(crate) state: GilCell<State>,
     pub(crate) reader: Reader,
     pub(crate) call_at: Genuine,
-    /// Attributes that were assigned on the loop object, for example by tests that freeze its time; `__setattr__`
-    /// updates this.
+    /// Flags for attributes that were assigned on the loop object itself, for example by tests that freeze its time.
+    /// `__setattr__` updates them.
     pub(crate) own: Own,
     pub(crate) alarm: OnceLock<Py<Alarm>>,
-    /// True if the last turn reached its limit while timers were still due.
+    /// True if the last iteration of the loop reached its limit of work while timers were still due.
     pub(crate) is_behind: AtomicBool,
 }
 

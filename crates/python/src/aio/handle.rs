@@ -1,7 +1,7 @@
-//! `tickwheel.aio.TimerHandle`: an `asyncio.TimerHandle` that knows its place in the wheel.
+//! `tickwheel.aio.TimerHandle`: an `asyncio.TimerHandle` that stores the id of its entry in the wheel.
 //!
-//! It is a real subclass, made on first use. The members of the base class give the offsets of the base's fields, and
-//! our fields follow them.
+//! It is a real subclass, made on first use. Our fields follow the fields of the base class, whose offsets are read
+//! from the members of that class.
 //!
 //! While a handle is pending, the collector does not track the handle; instead the loop traverses the handle's
 //! references. So a million handles do not make every full collection longer. When a handle leaves the wheel, the
@@ -254,7 +254,6 @@ unsafe extern "C" fn pass_on<E, F: FnMut(*mut ffi::PyObject) -> Result<(), E>>(
     shown.is_err().into()
 }
 
-/// `tp_traverse`.
 pub(crate) unsafe extern "C" fn traverse(object: *mut ffi::PyObject, visit: ffi::visitproc, arg: *mut c_void) -> c_int {
     // SAFETY: the collector passes a tracked handle, which is therefore out of the wheel.
     unsafe {
@@ -267,7 +266,6 @@ pub(crate) unsafe extern "C" fn traverse(object: *mut ffi::PyObject, visit: ffi:
     }
 }
 
-/// `tp_clear`.
 pub(crate) unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
     // SAFETY: the collector found the handle unreachable.
     unsafe {

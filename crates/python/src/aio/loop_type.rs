@@ -119,7 +119,7 @@ fn member(class: &Bound<'_, PyType>, name: &str) -> PyResult<usize> {
     offset_of_member(class, name)?.ok_or_else(|| unknown_layout(name))
 }
 
-/// Derive the type, once for all loops.
+/// Make the type `TimerHandle`, once for all loops.
 ///
 /// # Errors
 ///

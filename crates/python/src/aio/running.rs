@@ -10,10 +10,9 @@ use crate::once::{intern, made_once};
 
 /// The way in which the running task of a loop is looked up.
 enum Tasks {
-    /// In asyncio's table that has the running task of each loop, until 3.13.
+    /// Up to Python 3.13, in the table in which asyncio stores the running task of each loop.
     Table(Py<PyDict>),
-    /// The function `asyncio.current_task` returns the running task. It is called from 3.14 on, where each thread
-    /// stores its running task.
+    /// From Python 3.14 on, by a call of `asyncio.current_task`, because each thread stores its own running task.
     Function(Py<PyAny>),
 }
 

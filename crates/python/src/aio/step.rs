@@ -1,8 +1,8 @@
-//! The results of `Timeout.__aenter__` and `__aexit__`, for `async with`. Each is one object that is both the bound
-//! method and its awaitable.
+//! The methods `__aenter__` and `__aexit__` of `Timeout`, for `async with`.
 //!
-//! A usual method would make three new objects: the bound method, its awaitable, and the StopIteration with the result.
-//! Together they would cost as much as the rest of a timeout.
+//! A lookup of one of them makes a `StepObject`. This object is called like a method, and the call returns the object
+//! itself, which is then awaited. An ordinary method would make three objects: the bound method, its awaitable, and the
+//! StopIteration with the result. Together they would cost as much as the rest of a timeout.
 
 use std::ffi::{c_int, c_void};
 use std::mem::{offset_of, replace, size_of};
@@ -21,21 +21,22 @@ use crate::cpython::cell::guard;
 use crate::cpython::free_list::FreeList;
 use crate::cpython::type_builder::{KnownType, Table, TypeBuilder};
 
-/// The state of a step. The first two states say which method was looked up. The other states follow when the step is
-/// called and awaited.
+/// The state of a `StepObject`. The first two states say which method was looked up. The other states follow when the
+/// object is called and awaited.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(u8)]
 enum Stage {
     Enter,
     Exit,
-    /// `__aenter__` was called. Awaiting the step enters the timeout.
+    /// `__aenter__` was called. Awaiting the result enters the timeout.
     Entering,
-    /// `__aexit__` was called, and the timeout has ended. Awaiting the step returns None.
+    /// `__aexit__` was called, and the timeout has ended. Awaiting the result returns None.
     Exited,
     Over,
 }
 
-/// The layout of a step. Its fields are accessed only with the GIL held.
+/// The object that a lookup of `__aenter__` or `__aexit__` on a `Timeout` returns. `async with` calls it, and then
+/// awaits it. Its fields are accessed only with the GIL held.
 #[repr(C)]
 struct StepObject {
     ob_base: ffi::PyObject,
@@ -46,23 +47,24 @@ struct StepObject {
     stage: Stage,
 }
 
-/// The descriptor that the class has as `__aenter__` or `__aexit__`; it makes the steps.
+/// The descriptor `Timeout.__aenter__` or `Timeout.__aexit__`. A lookup on a timeout lets it make a `StepObject`.
 #[repr(C)]
 struct StepMaker {
     ob_base: ffi::PyObject,
     stage: Stage,
 }
 
-/// Maximum number of dead steps that are kept for reuse.
+/// Maximum number of dead `StepObject`s that are kept for reuse.
 const KEPT: usize = 256;
 
 static TYPE: KnownType = KnownType::new();
 static DEAD: FreeList<StepObject> = FreeList::new(KEPT);
-/// A StopIteration that is kept for reuse. A step takes it from here, and returns it afterwards, unless other code
-/// still refers to it.
+/// A StopIteration that is kept for reuse, or null. An await of `__aenter__` takes it from here. Afterwards it is put
+/// back, unless other code still refers to it.
 static STOP: AtomicPtr<ffi::PyStopIterationObject> = AtomicPtr::new(null_mut());
 
-/// `tp_descr_get` of a maker: return a step for `timeout`, or the maker itself if it is looked up on the class.
+/// `tp_descr_get`: return a new `StepObject` for `timeout`. If the lookup is on the class, `timeout` is null, and the
+/// descriptor itself is returned.
 unsafe extern "C" fn make(
     maker: *mut ffi::PyObject,
     timeout: *mut ffi::PyObject,
@@ -85,8 +87,8 @@ unsafe extern "C" fn make(
     }
 }
 
-/// `Timeout.__aenter__(timeout)` and `Timeout.__aexit__(timeout, ...)`. `contextlib` makes these calls, because it
-/// looks both methods up on the class.
+/// Call `Timeout.__aenter__(timeout)` or `Timeout.__aexit__(timeout, ...)`. `contextlib` looks up both methods on the
+/// class.
 unsafe extern "C" fn call_of_class(
     maker: *mut ffi::PyObject,
     args: *mut ffi::PyObject,
@@ -108,7 +110,7 @@ unsafe extern "C" fn call_of_class(
     }
 }
 
-/// `__aenter__()` or `__aexit__(kind, error, traceback)`.
+/// Call `__aenter__()` or `__aexit__(kind, error, traceback)`.
 unsafe extern "C" fn call(
     step: *mut ffi::PyObject,
     args: *const *mut ffi::PyObject,
@@ -140,7 +142,7 @@ unsafe extern "C" fn call(
     }
 }
 
-/// Return the result of awaiting a step, borrowed; the await never suspends.
+/// Return the result of awaiting `__aenter__()` or `__aexit__(...)`, borrowed. The await never suspends.
 #[inline]
 unsafe fn awaited(py: Python<'_>, step: *mut ffi::PyObject) -> PyResult<*mut ffi::PyObject> {
     // SAFETY: the caller has a step, which refers to its timeout.
@@ -209,7 +211,7 @@ unsafe fn stop_with(py: Python<'_>, step: *mut StepObject, timeout: *mut ffi::Py
     Ok(())
 }
 
-/// Keep the exception of a dead step for reuse, unless it has other references or Python code has seen it.
+/// Keep the StopIteration `stop` for reuse, unless other code refers to it or has seen it.
 #[inline]
 unsafe fn give_back(stop: *mut ffi::PyStopIterationObject) {
     // SAFETY: the caller gives up its reference. Without a traceback the exception was in no frame, so it refers to

@@ -84,8 +84,7 @@ impl Time {
         }
     }
 
-    /// Return the latest deadline that can be due at this time. A timer whose `_when` is later than the loop's time is
-    /// not due, even if both are in the same nanosecond.
+    /// Return the latest deadline, in nanoseconds, that can be due at this time.
     #[inline]
     pub(crate) fn deadline(self, py: Python<'_>) -> PyResult<u64> {
         match self {
@@ -95,12 +94,13 @@ impl Time {
     }
 }
 
-/// Reads the time of loops that may be overridden or patched.
+/// Reads the time of a loop. If `loop.time` and `time.monotonic` are the originals, it reads the system's clock itself;
+/// otherwise it calls `loop.time()`.
 pub(crate) struct Reader {
     time: Genuine,
     monotonic: Py<PyAny>,
     module: Py<PyModule>,
-    /// The dict that contains `time.monotonic`.
+    /// The names in the module `time`.
     names: Py<PyDict>,
     /// The dict in which asyncio's `loop.time` finds the module `time`.
     base: Py<PyDict>,
@@ -145,8 +145,8 @@ impl Reader {
         object.call_method0(intern!(py, "time"))?.extract().map(Time::Own)
     }
 
-    /// Return the time of an asyncio loop that is not ours. The loop's method `time` is called only if it is not
-    /// asyncio's own.
+    /// Return the time of an asyncio loop that is not a `TimerLoop`. The loop's method `time` is called only if it is
+    /// not asyncio's own.
     pub(crate) fn ask(&self, object: &Bound<'_, PyAny>) -> PyResult<Time> {
         let (py, name) = (object.py(), intern!(object.py(), "time"));
         let time = object.getattr(name)?;
@@ -159,14 +159,14 @@ impl Reader {
     }
 }
 
-/// Return the value of a key that is an interned string, borrowed, or null if it is missing.
+/// Return the value of the key `key`, borrowed, or null if the key is missing. The key is an interned string.
 #[inline]
 pub(crate) fn find(dict: &Bound<'_, PyDict>, key: &Bound<'_, PyString>) -> *mut ffi::PyObject {
     // SAFETY: both are alive, and hashing and comparing a string cannot fail.
     unsafe { ffi::PyDict_GetItemWithError(dict.as_ptr(), key.as_ptr()) }
 }
 
-/// Return the seconds of a delay or an instant, converted like all numbers and times; NaN and None are refused.
+/// Return the seconds of a delay or an instant of any supported type; NaN and None are refused.
 ///
 /// # Safety
 ///

@@ -74,7 +74,7 @@ impl TimeoutObject {
         unsafe { Bound::from_borrowed_ptr(py, (*timeout).deadlines).cast_into_unchecked() }
     }
 
-    /// File the timeout under its deadline; if it is due already, schedule it in the loop's next turn.
+    /// Insert the timeout into the wheel. If it is due already, let it expire in the next iteration of the loop.
     #[inline]
     unsafe fn set(py: Python<'_>, timeout: *mut Self) -> PyResult<()> {
         // SAFETY: the caller's reference keeps the timeout alive, and a timeout that was entered has a wheel.

@@ -41,7 +41,7 @@ pub(crate) struct TimeoutObject {
     /// The deadline if it is not a float: None, or the object that was passed.
     pub(crate) given: *mut ffi::PyObject,
     pub(crate) task: *mut ffi::PyObject,
-    /// The `Deadlines` of its loop, or null before `timeout_at` is entered.
+    /// The `Deadlines` of the timeout's loop, or null before `timeout_at` is entered.
     pub(crate) deadlines: *mut ffi::PyObject,
     /// The handle in the loop's ready list, if the timeout was already due when it was set.
     pub(crate) soon: *mut ffi::PyObject,
@@ -127,7 +127,6 @@ impl TimeoutObject {
     }
 }
 
-/// `tp_clear`.
 pub(crate) unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
     // SAFETY: the collector found the timeout unreachable, or it is being freed. The field `deadlines` stays, and the
     // wheel releases the timeout.
@@ -140,7 +139,6 @@ pub(crate) unsafe extern "C" fn clear(object: *mut ffi::PyObject) -> c_int {
     0
 }
 
-/// `tp_traverse`.
 pub(crate) unsafe extern "C" fn traverse(object: *mut ffi::PyObject, visit: ffi::visitproc, arg: *mut c_void) -> c_int {
     // SAFETY: called by the collector on a timeout.
     unsafe {

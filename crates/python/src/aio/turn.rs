@@ -1,4 +1,4 @@
-//! One turn of an `EventLoop`: due handles are appended to `_ready`, and ready handles are run.
+//! One iteration of an `EventLoop`: it appends due handles to `_ready`, and runs the ready handles.
 
 use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
@@ -15,10 +15,10 @@ use crate::aio::time::Genuine;
 use crate::cpython::call::call;
 use crate::once::{intern, made_once};
 
-/// Maximum number of entries that a turn files again before the loop does I/O. This is about a millisecond of work.
+/// Maximum number of timers that one iteration of the loop moves from slot to slot before it does I/O. This takes about
+/// a millisecond.
 const WORK: usize = 32_768;
 
-/// `TimerLoop._deliver`.
 pub(crate) fn deliver(slf: &Bound<'_, TimerLoop>) -> PyResult<()> {
     let (py, this) = (slf.py(), slf.get());
     if this.state.with(py, |state| state.wheel.is_empty()) {
@@ -107,7 +107,6 @@ fn untouched(py: Python<'_>) -> PyResult<[*mut ffi::PyTypeObject; 3]> {
     Ok(kinds)
 }
 
-/// `TimerLoop._run_ready`.
 pub(crate) fn run_ready(slf: &Bound<'_, TimerLoop>) -> PyResult<()> {
     let py = slf.py();
     let ready = slf.getattr(intern!(py, "_ready"))?;

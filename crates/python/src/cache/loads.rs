@@ -44,8 +44,8 @@ impl Cache {
         Ok(this.store.with(py, |store| store.watches.begin(tags)))
     }
 
-    /// Look the key up with the subclass's own method, which may look up a different key in this class. Return the hash
-    /// tags of all keys that were looked up in this class during this call.
+    /// Look the key up with the subclass's own method. Return the hash tags of all keys that the lookup requested from
+    /// this class; these may be other keys than `key`.
     #[cold]
     fn tags_behind(slf: &Bound<'_, Self>, key: &Bound<'_, PyAny>) -> PyResult<Vec<u32>> {
         let store = &slf.get().store;

@@ -21,7 +21,7 @@ use crate::once::intern;
 /// next call, or the driver, removes the rest.
 const ON_THE_WAY: usize = 256;
 
-/// Maximum number of due entries that a lookup removes if its own key has not expired, so that each lookup stays quick.
+/// Maximum number of due entries that a lookup removes if its own key has not expired. This keeps each lookup quick.
 const BESIDE_A_LOOKUP: usize = 8;
 
 /// Maximum number of entries that are taken out of the store before their keys and values are dropped. The memory of so
@@ -41,7 +41,7 @@ pub(crate) struct Cache {
 /// The lifetime that a value gets.
 #[derive(Clone, Copy)]
 pub(crate) enum Life {
-    /// The default lifetime of the rules.
+    /// The default lifetime of the cache.
     Usual,
     /// The rest of the former value's life, or the default if there was no value.
     Kept,
@@ -85,8 +85,7 @@ impl Cache {
         self.hooks.with(py, |hooks| which(hooks).as_ref().map(|hook| hook.clone_ref(py)))
     }
 
-    /// Return one of the rules. Only that rule is copied, because a copy of all rules would have to wait until earlier
-    /// writes to memory are complete.
+    /// Return one of the rules, without copying the others.
     #[inline]
     pub(crate) fn rule<R: Copy>(&self, py: Python<'_>, which: impl FnOnce(&Rules) -> R) -> R {
         self.rules.with(py, |rules| which(rules))
@@ -112,9 +111,11 @@ impl Cache {
         }
     }
 
-    /// Find the entry of a key by comparing keys in Python. A comparison may change this cache, so each entry is named
-    /// by its id, which shows whether it still lives. No entry is compared twice. A lookup among many keys with the
-    /// same hash therefore costs no more than in a dict.
+    /// Find the entry of a key by comparing keys in Python. No entry is compared twice, so a lookup among many keys
+    /// with the same hash costs no more than in a dict.
+    ///
+    /// A comparison may change this cache, so the search continues from an entry's id, which becomes stale if the entry
+    /// leaves.
     #[cold]
     #[inline(never)]
     fn find_by_comparing(
@@ -149,8 +150,8 @@ impl Cache {
         }
     }
 
-    /// Do the most common lookup: a string with a known hash, the system's clock, and a hit that still lives for long.
-    /// Return None in any other case.
+    /// Do the most common lookup: a string with a known hash, the system's clock, and an entry that lives for at least
+    /// another second. Return None in any other case.
     #[inline]
     fn look_quickly<'py>(&self, key: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
         let py = key.py();

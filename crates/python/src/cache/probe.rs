@@ -90,7 +90,7 @@ pub(crate) fn known_hash(key: &Bound<'_, PyAny>) -> Option<isize> {
     }
 }
 
-/// Compare two keys whose hashes share a tag; return None if this cannot be decided without running Python code.
+/// Compare two keys; return None if this cannot be decided without running Python code.
 #[inline]
 fn plainly_equal(a: *mut ffi::PyObject, b: *mut ffi::PyObject) -> Option<bool> {
     // SAFETY: both are living objects and the GIL is held. Comparing exact strings, integers, floats or bytes with one

@@ -11,17 +11,16 @@ use crate::memory::{prefetch, Hints};
 /// Nanoseconds that a lookup adds to the system's coarse clock, so that the sum is certainly later than now.
 pub(crate) const AHEAD_OF_COARSE: u64 = 1_000_000_000;
 
-/// Upper bound of the present as a relative time, that is, counted from the origin of the store: 36 years. The sum of
-/// the present and a lifetime of up to [`LONGEST`] is then below `NEVER`.
+/// The store counts time from an origin. If the present is this far from the origin (36 years), the origin is moved.
+/// The limit leaves room below `NEVER` for a lifetime of up to [`LONGEST`].
 const REACH: u64 = 1 << 60;
-/// The relative time of the present just after the store has moved its origin: 18 years. So the clock can go back that
-/// far.
+/// Time from the origin to the present just after the origin was moved: 18 years. The clock can go back that far.
 const BEHIND: u64 = 1 << 59;
 /// The longest finite lifetime: 146 years.
 pub(crate) const LONGEST: u64 = 1 << 62;
 
-/// A reading of the cache's clock in nanoseconds. It may exceed 64 bits: the result of a user's timer function is taken
-/// for seconds, so a function that counts milliseconds reaches 292 years after 107 days.
+/// A reading of the cache's clock in nanoseconds. It may exceed 64 bits, because a user's timer function may count in
+/// another unit than seconds.
 #[derive(Clone, Copy)]
 pub(crate) struct Instant(pub(crate) u128);
 
@@ -89,7 +88,8 @@ pub(crate) struct Store {
     pub(crate) due_from: u64,
     /// The clock's reading at the origin, from which all relative times of the store count.
     base: u128,
-    /// The armed deadline; `NEVER` if none is armed, and 0 if there is no driver.
+    /// The deadline for which the driver waits. `NEVER` if it waits for none, and 0 if no deadline causes a
+    /// notification.
     armed: u64,
     random: u64,
     pub(crate) clock: Clock,
@@ -101,7 +101,8 @@ pub(crate) struct Store {
     /// Maximum age of a value. The age counts from the time when the value was set, and a restart of its life does not
     /// change it.
     pub(crate) max_age: u64,
-    /// The end of each entry's maximum age by index, including the grace; empty if there is no `max_age`.
+    /// For each entry, by index, the time when the entry reaches its maximum age, plus the grace. Empty if there is no
+    /// `max_age`.
     pub(crate) ends: Vec<u64>,
     /// Time that a due entry waits for a driver before a lookup removes it.
     pub(crate) driver_lag: u64,
@@ -134,11 +135,8 @@ impl Store {
         }
     }
 
-    /// Convert a reading of the clock to a relative time. If the result would be too large, the origin of the relative
-    /// times is moved first.
-    ///
-    /// A move of the origin makes earlier relative times invalid. A reading is therefore converted only where it is
-    /// used.
+    /// Convert a reading of the clock to the time since the store's origin. If the result would be too large, the
+    /// origin is moved first, which makes all earlier results invalid.
     #[inline]
     pub(crate) fn at(&mut self, instant: Instant) -> u64 {
         let now = self.relative(instant);
@@ -148,7 +146,7 @@ impl Store {
         self.rebase(instant.0 - self.base - u128::from(BEHIND))
     }
 
-    /// Return the relative time of an instant, which may differ from the present; at most `NEVER`.
+    /// Return the time from the store's origin to an instant; at most `NEVER`.
     #[inline]
     pub(crate) fn relative(&self, instant: Instant) -> u64 {
         u64::try_from(instant.0.saturating_sub(self.base)).unwrap_or(NEVER).min(NEVER)
@@ -174,11 +172,11 @@ impl Store {
             + self.ends.capacity() * size_of::<u64>()
     }
 
-    /// Return a time that is certainly in the future, so that an entry with a later deadline is live. Reading it takes
-    /// 5 ns. Return `None` if the exact time is needed.
+    /// Return a time that is certainly later than now, or `None` if the exact time is needed. An entry with a later
+    /// deadline is live.
     ///
     /// Linux stores the monotonic time of its last tick, which is milliseconds old; this function adds a second to it.
-    /// So only entries in their last second need the exact clock, which takes 20 ns, a third of a lookup.
+    /// Reading it takes 5 ns. The exact clock takes 20 ns, a third of a lookup.
     #[inline]
     pub(crate) fn beyond_now(&self) -> Option<u64> {
         #[cfg(linux_calls)]
@@ -271,7 +269,7 @@ impl Store {
         (deadline > gone).then(|| if deadline >= NEVER { NEVER } else { deadline - gone })
     }
 
-    /// Return the number of live entries; O(n) if there is a grace.
+    /// Return the number of live entries; O(n) if the cache has a grace period.
     pub(crate) fn living(&self, now: u64) -> usize {
         match self.grace {
             0 => self.wheel.len(),
@@ -319,8 +317,8 @@ impl Store {
         self.armed = NEVER;
     }
 
-    /// True if `deadline` is earlier than the armed deadline, so that the driver has to be notified. All further calls
-    /// return false until `arm` or `disarm` is called.
+    /// True if the driver has to be notified, because `deadline` is earlier than the armed deadline. After it was true
+    /// once, the result is false until `arm` or `disarm` is called.
     #[inline]
     pub(crate) fn is_before_armed(&mut self, deadline: u64) -> bool {
         let is_earlier = deadline < self.armed;
@@ -350,8 +348,8 @@ impl Store {
         ids
     }
 
-    /// Prefetch the entry that a key most likely has, while the clock is read. Waiting for memory is the largest part
-    /// of a lookup among a million entries.
+    /// Prefetch the probable entry of a key. Waiting for memory is the largest part of a lookup among a million
+    /// entries.
     #[inline]
     pub(crate) fn prefetch(&self, hash: isize) {
         if let Some(index) = self.table.candidates(tag_of(hash)).next() {
@@ -370,7 +368,7 @@ impl Store {
         self.ends.get(index as usize).copied().unwrap_or(NEVER)
     }
 
-    /// Store the time at which an entry that is set at `now` exceeds its maximum age, including the grace.
+    /// Store the time when an entry that is set at `now` reaches its maximum age, plus the grace.
     #[inline]
     fn set_end(&mut self, index: u32, now: u64) {
         if self.max_age < NEVER {
@@ -395,8 +393,8 @@ impl Store {
         }
     }
 
-    /// Correct the rounding errors in the sum of sizes: the sum of an empty cache is 0, and that of a single entry is
-    /// its size. So an entry that fits alone stays.
+    /// Remove the rounding errors from the sum of sizes, if at most one entry is left: the sum becomes the size of that
+    /// entry, or 0.
     #[inline]
     pub(crate) fn settle_size(&mut self) {
         if self.wheel.len() <= 1 {

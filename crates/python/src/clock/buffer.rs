@@ -164,7 +164,8 @@ impl Held {
     }
 }
 
-/// Return the buffer of numbers of an object, and the resolution of its ticks if the numbers are times.
+/// Return the buffer of `values`, or None if the items have to be read one by one. For a NumPy array of timedeltas,
+/// also return the length of its ticks.
 fn buffer_of(values: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<(Held, Option<Resolution>)>> {
     let py = values.py();
     match numpy::is_plain_array(values) {

@@ -26,7 +26,8 @@ pub(crate) fn seconds(ns: u64) -> f64 {
 pub(crate) enum Number {
     /// A value of a floating-point type; never NaN.
     Float(f64),
-    /// A value of an exact type in nanoseconds; `NEVER` and its negative also mean all values beyond them.
+    /// The nanoseconds of a value of an exact type. `NEVER` also stands for all larger values, and `-NEVER` for all
+    /// smaller ones.
     Ns(i64),
 }
 

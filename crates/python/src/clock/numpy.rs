@@ -46,7 +46,7 @@ const UNITS: [(&str, Unit); 14] = [
     ("as", Unit::PerNs(1_000_000_000)),
 ];
 
-/// A number of ticks, with the unit of the ticks.
+/// The length of one tick: a number of units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Resolution {
     unit: Unit,
@@ -104,7 +104,7 @@ struct Types {
 
 static TYPES: OnceLock<Types> = OnceLock::new();
 
-/// The beginning of a `numpy.timedelta64`.
+/// The first fields of a `numpy.timedelta64` in memory.
 #[repr(C)]
 struct TimedeltaObject {
     ob_base: ffi::PyObject,

@@ -13,7 +13,7 @@ use crate::clock::number::{least_ns, Number, NS_PER_S, USUAL};
 use crate::clock::numpy::{self, Found};
 use crate::once::intern;
 
-/// Whole seconds for which a float represents their nanoseconds exactly.
+/// Whole seconds whose nanoseconds a float represents exactly.
 const EXACT: std::ops::RangeInclusive<i64> = 0..=(1 << 53) / NS_PER_S as i64;
 
 /// Return the nanoseconds of a delay or an instant in seconds. A negative value becomes zero, and `NEVER` means

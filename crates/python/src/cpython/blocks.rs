@@ -13,12 +13,13 @@ use pyo3::prelude::*;
 use crate::cpython::cell::GilCell;
 use crate::memory::{give_page, take_page, HUGE_PAGE};
 
-/// Number of objects that come from the interpreter's allocator before a block is used. So few objects are on few
-/// pages, whose addresses the processor caches, and an almost empty block would waste memory. In a free-threaded
-/// interpreter all objects come from the interpreter's allocator, because the interpreter must know them.
+/// Number of objects that come from the interpreter's allocator before a huge page is used. So few objects need no huge
+/// page. In a free-threaded interpreter all objects come from the interpreter's allocator, because the interpreter must
+/// know them.
 const FEW: usize = if cfg!(Py_GIL_DISABLED) { usize::MAX } else { 128 * 1024 };
 
-/// The beginning of a block. A block is one huge page, and after this head it consists of pieces for one object each.
+/// The first bytes of a block, which is one huge page. The rest of the block is divided into pieces, each for one
+/// object.
 #[repr(C, align(64))]
 struct Head {
     /// The piece that was freed last. Each free piece begins with the address of the piece that was freed before it.

@@ -1,6 +1,8 @@
-//! A callback with its arguments, as one reference. The reference is to the callable itself or, if there are arguments
-//! or a context, to a `Pack`. A pack is a block of memory with pointers to the context (if there is one), the callback
-//! and the arguments. These pointers are called *words*.
+//! A callback with its arguments, as one reference. Without arguments and context, the reference is to the callable
+//! itself.
+//!
+//! Otherwise it is to a `Pack`. This is a block of memory with pointers to the context (if there is one), the callback
+//! and the arguments.
 
 use std::alloc::{handle_alloc_error, Layout};
 use std::ptr::null_mut;
@@ -13,19 +15,19 @@ use crate::cpython::free_list::FreeList;
 /// The bit that marks a pointer to a `Pack`.
 const PACKED: usize = 1;
 
-/// The beginning of a pack. Its words follow: pointers to a callback and its arguments, preceded by the context if
-/// there is one.
+/// The first bytes of a block of memory that contains a callback with its arguments. Pointers to the context (if there
+/// is one), to the callback and to the arguments follow.
 ///
-/// A pack replaces a tuple `(callback, *args)`. The collector would track a tuple, although it already traverses the
-/// same objects through the engine. With a tuple, setting and firing a timer with an argument took a fifth longer.
+/// It replaces a tuple `(callback, *args)`, which the collector would track. With a tuple, setting and firing a timer
+/// with an argument took a fifth longer.
 #[repr(C)]
 struct Pack {
     references: u32,
-    /// The number of words in the pack, with the bit `IN_CONTEXT` if the first word is the context of the call.
+    /// The number of pointers, with the bit `IN_CONTEXT` if the first of them is the context of the call.
     len: u32,
 }
 
-/// The bit that marks a pack with a context.
+/// The bit in `Pack::len` for a pack whose first pointer is a context.
 const IN_CONTEXT: u32 = 1 << 31;
 
 impl Pack {
@@ -36,17 +38,15 @@ impl Pack {
 
 const _: () = assert!(size_of::<Pack>() == size_of::<*mut ffi::PyObject>(), "the words are aligned behind the head");
 
-/// Number of words in the most common pack, which has a callback and one argument. Dead packs of this size are kept for
-/// reuse.
+/// Number of pointers in the most common pack: a callback and one argument. Dead packs of this size are kept for reuse.
 const USUAL: usize = 2;
 
-/// Maximum number of dead packs that are kept. It equals the number of dead handles that are kept, because each of
-/// these handles may have had a pack.
+/// Maximum number of dead packs that are kept for reuse. It equals the number of dead handles that are kept.
 const KEPT: usize = 16 * 1024;
 
 static DEAD: FreeList<Pack> = FreeList::new(KEPT);
 
-/// Call a callback, which may run for any time; return null with an exception set if it raised.
+/// Call a callback; return null with an exception set if it raised.
 ///
 /// # Safety
 ///

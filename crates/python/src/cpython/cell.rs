@@ -51,7 +51,7 @@ mod by_gil {
     // enough.
     unsafe impl<T: Send> Sync for GilCell<T> {}
 
-    /// Marks the cell as no longer borrowed when it is dropped, even after a panic.
+    /// When this is dropped, even by a panic, the cell is no longer borrowed.
     struct Leave<'a>(&'a Cell<bool>);
 
     impl Drop for Leave<'_> {

@@ -1,4 +1,4 @@
-//! Offsets of members in objects of a class with slots.
+//! The offsets of slots (`__slots__`) in objects of a class.
 
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -41,7 +41,7 @@ static KNOWN: [OnceLock<Known>; CLASSES] = [const { OnceLock::new() }; CLASSES];
 /// The classes that `make_fast` has changed; null entries are free. `leads_nowhere` also looks up the type of a field's
 /// value here.
 static KINDS: [AtomicPtr<ffi::PyTypeObject>; CLASSES] = [const { AtomicPtr::new(null_mut()) }; CLASSES];
-/// The type of all enumerations, whose members cannot lead to a cycle.
+/// The class of all enumerations, whose members cannot lead to a cycle.
 static ENUM: KnownType = KnownType::new();
 
 static MAKERS: [ffi::vectorcallfunc; CLASSES] = {

@@ -1,8 +1,9 @@
-//! Rescheduled timers of batches. The timers of one `call_later_many` are a batch. If such a timer is moved by its id
-//! while its callback runs, it fires again, under the same id.
+//! The calls for timers that `call_later_many` has set. All timers of one call of `call_later_many` are a batch, and
+//! share a callback. If such a timer is moved by its id while its callback runs, it fires again, under the same id.
 //!
-//! The wheel gives each entry a new id. So a rescheduled timer has two ids: its *name*, which callers know, and its
-//! *place*, which the wheel knows. The tables from name to place and back are empty unless rescheduled timers exist.
+//! The wheel gives the rescheduled timer a new id. So the timer then has two ids: callers keep using the old one
+//! (`name`), and the wheel uses the new one (`place`). The tables that translate between them are empty unless such
+//! timers exist.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +15,8 @@ use crate::once::intern;
 use crate::timers::handle::{TimerObject, FIRING};
 use crate::timers::id_array::number;
 
-/// A call of a batch's callback that is running, or waits for a worker.
+/// A call of a batch's callback, which is running, or waits for a worker. A batch is the timers of one
+/// `call_later_many`.
 pub(crate) struct Firing {
     token: u64,
     call: Under,
@@ -23,11 +25,12 @@ pub(crate) struct Firing {
     known: Option<HashSet<Id>>,
 }
 
-/// The two ways in which the callback of a batch is called: by the engine itself, or by a runner.
+/// Who calls the callback of a batch: the engine itself, or the engine's hook `runner`.
 pub(crate) enum Under {
-    /// The engine itself calls the callback, in the current turn. The field is the callback.
+    /// The engine itself, in `fire_due`. The field is the callback.
     Turn(Py<PyAny>),
-    /// A runner calls the callback. The fields are the runner's timer, and the array of ids that the callback gets.
+    /// The hook `runner`, which may call it in another thread. The fields are the `Timer` that the hook gets, and the
+    /// array of ids for the callback.
     Runner(Py<PyAny>, Py<PyAny>),
 }
 
@@ -47,13 +50,13 @@ impl Firing {
     }
 }
 
-/// The earlier call for a timer that was rescheduled. The call waits for a worker, and `settle` prevents it. `None` if
-/// no such call waits. `settle` must be called while no `GilCell` is borrowed.
+/// A call that still waits for a worker, although one of its timers was rescheduled. `settle` removes this timer from
+/// the call. The field is `None` if no such call waits.
 pub(crate) struct Voided(Option<(Py<PyAny>, Py<PyAny>, Id)>);
 
 impl Voided {
-    /// Prevent the call for this timer, unless a worker has begun it: remove the timer's id from the array that waits
-    /// for the worker.
+    /// Remove the timer's id from the array of ids of the waiting call, unless a worker has begun the call. The caller
+    /// must not have a `GilCell` borrowed.
     pub(crate) fn settle(self, py: Python<'_>) -> PyResult<()> {
         let Some((timer, array, id)) = self.0 else { return Ok(()) };
         // SAFETY: the reference keeps the timer alive, and `flush` has made the timer.
@@ -71,7 +74,8 @@ impl Voided {
     }
 }
 
-/// The calls of batches' callbacks in an engine, and the names and places of the timers that were rescheduled.
+/// The running and waiting calls for the timers of `call_later_many`, and the two ids of each rescheduled timer: the id
+/// that callers use, and the id in the wheel.
 #[derive(Default)]
 pub(crate) struct Batches {
     firings: Vec<Firing>,
@@ -119,7 +123,7 @@ impl Batches {
         self.names.clear();
     }
 
-    /// Record that a call of a batch's callback begins, in this turn or in a worker. Return the token of the call, and
+    /// Record that a call of a batch's callback begins, in `fire_due` or in a worker. Return the token of the call, and
     /// the records of completed calls, which the caller must drop while no `GilCell` is borrowed.
     pub(crate) fn begin(&mut self, call: Under, ids: Vec<Id>) -> (u64, Vec<Firing>) {
         let over = self.take_over();
@@ -128,7 +132,7 @@ impl Batches {
         (self.last_token, over)
     }
 
-    /// Remove and return the record of a call that was made in this turn and has ended.
+    /// Remove and return the record of a call that `fire_due` made itself and that has ended.
     pub(crate) fn end(&mut self, token: u64) -> Option<Firing> {
         let at = self.firings.iter().rposition(|firing| firing.token == token)?;
         Some(self.firings.swap_remove(at))
@@ -154,8 +158,8 @@ impl Batches {
         firings.find_map(|firing| firing.known().contains(&name).then_some(firing))
     }
 
-    /// Reschedule a firing timer. Return a new reference to its callback, and the [`Voided`] that prevents its earlier
-    /// call.
+    /// Reschedule a firing timer. Return a new reference to its callback, and the [`Voided`] that removes the timer
+    /// from the earlier call.
     pub(crate) fn renew(&mut self, py: Python<'_>, name: Id) -> Option<(*mut ffi::PyObject, Voided)> {
         let firing = self.firing_of(name)?;
         firing.known().remove(&name);

@@ -1,4 +1,4 @@
-//! Timers in bulk, which are set, cancelled and moved in one native call, and named by integers.
+//! Functions that set, cancel or move many timers in one native call. Callers identify the timers by integers.
 
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::ffi;
@@ -15,7 +15,7 @@ use crate::timers::pending::release;
 use crate::timers::set::loosened;
 use crate::timers::timer;
 
-/// `Engine.call_later_many`.
+/// Implement `Engine.call_later_many`.
 pub(crate) fn set<'py>(
     engine: &Bound<'py, Engine>,
     delays: &Bound<'py, PyAny>,
@@ -61,7 +61,6 @@ pub(crate) fn slack_ns(slack: &Bound<'_, PyAny>) -> PyResult<u64> {
     read(slack, "slack").map(Number::deadline)
 }
 
-/// `Engine.has_id`.
 pub(crate) fn has_id(py: Python<'_>, engine: &Engine, id: &Bound<'_, PyAny>) -> PyResult<bool> {
     // A number that does not fit into 64 bits is not an id.
     let number = id.extract::<i64>().or_else(|error| {
@@ -74,7 +73,6 @@ pub(crate) fn has_id(py: Python<'_>, engine: &Engine, id: &Bound<'_, PyAny>) -> 
     Ok(engine.state.with(py, |state| state.is_batched(state.batches.place(Id::from_u64(number.cast_unsigned())))))
 }
 
-/// `Engine.cancel_many`.
 pub(crate) fn cancel(engine: &Bound<'_, Engine>, timers: &Bound<'_, PyAny>) -> PyResult<usize> {
     let (py, this) = (engine.py(), engine.get());
     let mut cancelled = 0;
@@ -92,7 +90,7 @@ pub(crate) fn cancel(engine: &Bound<'_, Engine>, timers: &Bound<'_, PyAny>) -> P
     Ok(cancelled)
 }
 
-/// `Engine.move_many`.
+/// Implement `Engine.move_many`.
 pub(crate) fn shift(
     engine: &Bound<'_, Engine>,
     timers: &Bound<'_, PyAny>,
@@ -136,7 +134,7 @@ pub(crate) fn shift(
 }
 
 /// Move a timer by its id, or reschedule it if it is firing. Return whether the timer will fire, whether the driver has
-/// to be notified, and the [`Voided`] that prevents an earlier call.
+/// to be notified, and the [`Voided`] that removes the timer from an earlier call.
 fn move_batched(py: Python<'_>, engine: &Engine, name: Id, deadline: u64) -> PyResult<(bool, bool, Option<Voided>)> {
     let outcome = engine.state.with(py, |state| {
         let place = state.batches.place(name);
@@ -161,13 +159,13 @@ fn move_batched(py: Python<'_>, engine: &Engine, name: Id, deadline: u64) -> PyR
 /// A number that is not an id.
 const NO_ID: i64 = 0;
 
-/// The form in which a caller names a timer.
+/// What identifies a timer in a list: its handle or its id.
 enum Name<'py> {
     Timer(Bound<'py, PyAny>),
     Id(Id),
 }
 
-/// Return the names of timers: the ids in a buffer of integers, or the handles and ids in any other iterable.
+/// Return the timers of a list: the ids in a buffer of integers, or the handles and ids in any other iterable.
 fn names<'py>(timers: &Bound<'py, PyAny>) -> PyResult<Vec<Name<'py>>> {
     let with_id = |id: i64| Name::Id(Id::from_u64(id.cast_unsigned()));
     if let Some(ids) = buffer::integers(timers)? {

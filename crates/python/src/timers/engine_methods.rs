@@ -1,4 +1,4 @@
-//! The methods of `Engine`, except `call_at` and `call_later`, which are in `set`.
+//! The methods of `Engine`, except `call_at` and `call_later`, which are in `set.rs`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

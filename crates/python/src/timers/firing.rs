@@ -1,4 +1,4 @@
-//! One turn of an engine: due entries are taken out of the wheel one by one, and called while no `GilCell` is borrowed.
+//! `Engine.fire_due`: it takes due entries out of the wheel one by one, and calls them while no `GilCell` is borrowed.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -16,7 +16,7 @@ use crate::timers::payload::{Held, Payload};
 use crate::timers::proxy::{call_ours, note_failure};
 use crate::timers::timer;
 
-/// Maximum number of entries that a turn with a limit files again, which is about a millisecond of work.
+/// Maximum number of entries that a `fire_due` with a limit moves from slot to slot. This takes about a millisecond.
 const WORK: usize = 16_384;
 
 /// Return the id of the calling thread, which is never 0.
@@ -25,7 +25,6 @@ pub(crate) fn this_thread() -> u64 {
     unsafe { ffi::PyThread_get_thread_ident() as u64 }
 }
 
-/// `Engine.fire_due`.
 pub(crate) fn fire_due(engine: &Bound<'_, Engine>, limit: Option<&Bound<'_, PyAny>>) -> PyResult<usize> {
     let (py, this) = (engine.py(), engine.get());
     let limit = limit.map_or(Ok(usize::MAX), checked_limit)?;
@@ -62,7 +61,8 @@ struct Turn<'a, 'py> {
     group: Group,
 }
 
-/// Ids of one batch that expired one after another. One call of the callback delivers all of them.
+/// The ids of timers that expired one after another and share a callback. One call of the callback delivers all of
+/// them.
 #[derive(Default)]
 struct Group {
     callback: Option<Py<PyAny>>,
@@ -119,7 +119,7 @@ impl Turn<'_, '_> {
         })
     }
 
-    /// Call a timer, or hand it to the runner.
+    /// Call a timer, or pass it to the hook `runner`.
     ///
     /// # Safety
     ///
@@ -195,7 +195,8 @@ impl Turn<'_, '_> {
     }
 }
 
-/// Call `refused` of a `TimerProxy` that the runner did not accept; this may reschedule the timer.
+/// The hook `runner` did not accept a timer: if the timer's callback is a `TimerProxy`, call its method `refused`,
+/// which may reschedule the timer.
 ///
 /// # Safety
 ///

@@ -31,9 +31,8 @@ pub(crate) struct TimerObject {
     /// states are larger than any index.
     pub(crate) index: u32,
     pub(crate) deadline: u64,
-    /// The sequence number of the last move, while it is stored only in the handle; otherwise 0. The wheel reads this
-    /// number when the entry's slot begins. While calls of this timer are running, the field counts these calls: see
-    /// `CALLS`.
+    /// While calls of the timer are running: the number of these calls, plus `CALLS`. Otherwise: the sequence number of
+    /// the timer's last move, or 0 if the wheel's entry has this number already.
     pub(crate) sequence: u64,
     /// The callback, or `NONE` once the timer has ended.
     pub(crate) call: Callback,

@@ -11,7 +11,7 @@ use crate::cpython::cell::GilCell;
 /// The number that means no engine.
 pub(crate) const NONE: u32 = 0;
 
-/// The addresses of engines by number, borrowed from these engines.
+/// The addresses of engines, by number. They are not counted as references.
 struct Places(Vec<*mut ffi::PyObject>);
 
 // SAFETY: an address is a number, and is dereferenced only for a timer that keeps its engine alive.
@@ -43,7 +43,7 @@ impl EngineRegistry {
         unsafe { self.0.with_unchecked(py, |Places(places)| places[number as usize - 1]) }
     }
 
-    /// Make the number of an engine free for another engine, because the engine is being freed.
+    /// Free the number of an engine, because the engine is being freed.
     pub(crate) fn leave(&self, py: Python<'_>, number: u32) {
         self.0.with(py, |Places(places)| places[number as usize - 1] = null_mut());
     }

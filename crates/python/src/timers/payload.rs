@@ -1,4 +1,4 @@
-//! The wheel's payload of an entry: one word with an object and its kind.
+//! The payload of an entry of the wheel: a pointer to an object, with a bit for the kind of the object.
 
 use pyo3::ffi;
 
@@ -7,7 +7,7 @@ use tickwheel_core::Owner;
 use crate::memory::prefetch;
 use crate::timers::handle::{TimerObject, CALLS};
 
-/// The bit that marks a `Timer`, which has a callback of its own. A word without the bit is the callback of a batch.
+/// The bit that marks a pointer to a `Timer`. A pointer without the bit is to a callback that `call_later_many` got.
 const TIMER: usize = 1;
 
 /// A strong reference that must be released explicitly, because dropping it would run Python inside the wheel.
@@ -82,13 +82,13 @@ impl Owner<Payload> for Timers {
     }
 }
 
-/// Number of objects by which a walk over the payloads prefetches ahead.
+/// Prefetch distance: `walk` prefetches each object this number of steps before it passes the object on.
 const AHEAD: usize = 32;
 
 /// Call `look` with every payload, in any order, until it fails.
 ///
-/// This is for the collector's walks over millions of entries. The objects are scattered in memory, so each is
-/// prefetched some steps before its turn. Internal iteration takes a third of the instructions of a `for` loop.
+/// This is for the collector's walks over millions of objects, which are scattered in memory, so each object is
+/// prefetched. Internal iteration takes a third of the instructions of a `for` loop.
 pub(crate) fn walk<'a, E>(
     mut payloads: impl Iterator<Item = &'a Payload>,
     mut look: impl FnMut(&'a Payload) -> Result<(), E>,

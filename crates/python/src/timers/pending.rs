@@ -1,4 +1,4 @@
-//! Descriptions of pending timers, for lists, and for wheels that are drained, closed or collected.
+//! Descriptions of pending timers, which `pending`, `drain` and `close` return.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -13,7 +13,7 @@ use crate::timers::engine::Engine;
 use crate::timers::handle::{TimerObject, CANCELLED};
 use crate::timers::payload::{Held, Payload};
 
-/// `Engine.pending`.
+/// Implement `Engine.pending`.
 pub(crate) fn list<'py>(
     py: Python<'py>,
     engine: &Engine,
@@ -29,7 +29,7 @@ pub(crate) fn list<'py>(
     described(py, now, seen.iter().map(|entry| Row::take(py, entry)).collect())
 }
 
-/// End all timers, and describe them; for `Engine.drain` and `Engine.close`.
+/// End all timers, and return their descriptions. For `Engine.drain` and `Engine.close`.
 pub(crate) fn take<'py>(py: Python<'py>, engine: &Engine, is_closing: bool) -> PyResult<Bound<'py, PyList>> {
     let now = engine.now(py)?;
     let taken = engine.state.with(py, |state| state.take_all(is_closing));

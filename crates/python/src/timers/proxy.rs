@@ -28,7 +28,7 @@ pub(crate) unsafe fn note_failure(py: Python<'_>, callback: *mut ffi::PyObject) 
     error.restore(py);
 }
 
-/// If `callback` is a `TimerProxy`, call this method of it. The method runs no user code.
+/// If `callback` is a `TimerProxy`, call its method `method`, which runs no user code.
 pub(crate) fn call_ours(callback: &Bound<'_, PyAny>, method: &str) -> PyResult<()> {
     let py = callback.py();
     if callback.is_instance(&PROXY.get(py)?.getattr(intern!(py, "TimerProxy"))?)? {

@@ -71,7 +71,8 @@ unsafe fn set(
     }
 }
 
-/// Return the deadline to file in place of `deadline`: at most `slack` nanoseconds later, and before `NEVER`.
+/// Return a deadline that is at most `slack` nanoseconds later, and below `NEVER`, so that several timers share a
+/// wake-up.
 #[inline]
 pub(crate) fn loosened(deadline: u64, slack: u64) -> u64 {
     if slack > 0 && deadline < NEVER {

@@ -97,7 +97,8 @@ impl Living {
         self.count.load(Ordering::Relaxed) // the GIL excludes other threads: this is a plain load
     }
 
-    /// Register a new timer of `engine`; return the number that the timer stores in place of an address.
+    /// Register a new timer of `engine`. Return the engine's number, which the timer stores instead of the engine's
+    /// address.
     ///
     /// # Safety
     ///

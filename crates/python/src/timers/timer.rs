@@ -28,7 +28,7 @@ pub(crate) static TYPE: KnownType = KnownType::new();
 static DEAD: FreeList<TimerObject> = FreeList::new(KEPT);
 static BLOCKS: Blocks<TimerObject> = Blocks::new();
 
-/// Make a handle, with one reference, of a timer that is not filed yet; consumes `call`.
+/// Make the handle of a timer that is not in the wheel yet. The handle has one reference, and takes over `call`.
 ///
 /// # Safety
 ///

@@ -12,7 +12,7 @@ use crate::cpython::modules::TYPING;
 use crate::cpython::reports::{checked, checked_limit, levels_list, stats_dict};
 use crate::once::intern;
 
-/// The hierarchical wheel of `crates/wheel`: 64 slots a level, exact deadlines, everything in O(1).
+/// The hierarchical wheel of `crates/wheel`: 64 slots per level, exact deadlines, everything in O(1).
 #[pyclass(frozen, weakref, module = "tickwheel._core")]
 pub(crate) struct Wheel {
     core: GilCell<Core<Py<PyAny>>>,
