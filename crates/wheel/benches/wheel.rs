@@ -21,7 +21,7 @@ fn delay(number: u64) -> u64 {
     30 * SECOND + number.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (30 * SECOND)
 }
 
-/// The payload. It is one word that is never zero, like the pointers of the bindings.
+/// The payload: 64 bits that are never all zero, like the pointers of the bindings.
 const PAYLOAD: NonZeroU64 = NonZeroU64::MIN;
 
 fn full(pending: usize) -> Wheel<NonZeroU64> {

@@ -2,13 +2,12 @@
 //!
 //! The idea is Varghese and Lauck's ("Hashed and hierarchical timing wheels", SOSP 1987, scheme 7), with three changes:
 //!
-//! * Entries are filed by a coarse tick, but leave by their exact deadline: when the span of a slot begins, the slot is
-//!   sorted into the [due set](due). So precision does not depend on the tick.
-//! * The resolution is decided slot by slot: a slot with few entries is sorted in place, at any level. Only a crowded
-//!   slot is cascaded to the finer level below. So sparse timers are touched twice in their life, and dense timers get
-//!   slots of microseconds.
-//! * An entry that is moved to a later deadline stays where it is, and is filed again when its old slot begins. An
-//!   [owner](Owner) that keeps deadlines itself does not even touch the entry.
+//! * Entries are put into slots by a coarse tick, but leave by their exact deadline: when the span of a slot begins,
+//!   its entries are sorted into the [due set](due). So precision does not depend on the tick.
+//! * A slot with few entries is sorted into the due set at any level. Only a slot with many entries is cascaded to the
+//!   finer levels below. So sparse timers are touched twice in their life, and dense timers get slots of microseconds.
+//! * An entry that is moved to a later deadline stays in its old slot until that slot begins. An [owner](Owner) that
+//!   stores deadlines itself does not even touch the entry.
 //!
 //! # Geometry
 //!
@@ -24,8 +23,8 @@
 //! | 7 | 64 | 52 days | 9.1 years |
 //! | 8 | 64 | 9.1 years | 584 years: every `u64` of nanoseconds |
 //!
-//! An entry's level is the highest digit (base 64) in which its deadline differs from the hand. So an entry is never in
-//! the hand's own slot, and deadlines are never clamped, however long the uptime.
+//! An entry's level is the highest digit (base 64) in which its deadline differs from the wheel's time (the *hand*). So
+//! no entry is in the slot that contains the hand, and deadlines are never clamped, however long the uptime.
 //!
 //! # Cost
 //!

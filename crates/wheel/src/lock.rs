@@ -19,7 +19,7 @@ pub struct Lock<T> {
     value: Mutex<T>,
 }
 
-/// When this is dropped, even by a panic, the lock is free again.
+/// Makes the lock free again when this guard is dropped, even by a panic.
 struct Leave<'a>(&'a AtomicUsize);
 
 impl Drop for Leave<'_> {

@@ -6,7 +6,8 @@ use crate::slab::{Slab, NIL};
 /// The number of a list: `level * 64 + slot`, or [`HELD`].
 pub(crate) type Place = u16;
 
-/// The list of entries that were set during a turn and are already due; they wait for the next turn.
+/// The list of entries that were set between `begin_turn` and `end_turn` and are already due; they wait for the next
+/// turn.
 pub(crate) const HELD: Place = (LEVELS * SLOTS) as Place;
 /// The value of `Entry::place` for an entry in the due set's list of sorted entries.
 pub(crate) const IN_RUN: Place = HELD + 1;

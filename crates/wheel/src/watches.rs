@@ -28,7 +28,7 @@ struct Watched {
     written: u64,
 }
 
-/// A watch: the sequence number of the latest write at its start, and the tags that it covers.
+/// A watch: the number of the latest write before the watch began, and the tags that it covers.
 pub type Ticket = (u64, Vec<u32>);
 
 impl Watches {

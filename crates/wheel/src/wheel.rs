@@ -201,7 +201,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         entries.map(|((deadline, sequence), index)| (deadline, sequence, index)).collect()
     }
 
-    /// Begin a turn at `now`. The clock may go back; even then no entry expires before its deadline.
+    /// Begin a turn, in which `pop` removes the entries that are due at `now`. The clock may go back; even then no
+    /// entry expires before its deadline.
     #[inline]
     pub fn begin_turn(&mut self, now: u64) {
         self.turn = Some(now);
@@ -330,8 +331,8 @@ impl<P, O: Owner<P>> Wheel<P, O> {
         expired.collect()
     }
 
-    /// Move the origin of time `by` later: subtract `by` from the hand and from each deadline except [`NEVER`]. Entries
-    /// keep their order.
+    /// Move the origin of time `by` later: subtract `by` from the wheel's time and from each deadline except [`NEVER`].
+    /// Entries keep their order.
     ///
     /// Costs O(n log n). Must not be used within a turn, or if an owner has moved entries without the wheel.
     pub fn rebase(&mut self, by: u64) {

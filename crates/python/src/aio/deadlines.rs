@@ -21,8 +21,8 @@ use crate::cpython::cell::GilCell;
 use crate::once::intern;
 use crate::system_clock::SystemClock;
 
-/// The deadline that counts as scheduled while no call is scheduled. Every real deadline is earlier, so the next
-/// timeout schedules a call.
+/// The stored deadline while no call is scheduled. Every real deadline is earlier, so the next timeout schedules a
+/// call.
 const UNARMED: u64 = u64::MAX;
 
 /// The loop for which `Deadlines::of` was last called; `LAST` is the result of that call. Both are borrowed references.

@@ -95,7 +95,7 @@ pub(crate) fn layout() -> &'static Layout {
 ///
 /// # Safety
 ///
-/// All arguments are living objects, and `home` is the loop.
+/// All arguments are living objects, and `home` is the event loop.
 #[inline]
 pub(crate) unsafe fn new(
     py: Python<'_>,

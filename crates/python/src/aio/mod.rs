@@ -13,9 +13,9 @@
 //! | `Deadlines`' wheel | the `Timeout` | the timeout is entered or moved | the timeout is left, is moved or expires |
 //! | `Timeout` | its `Deadlines`; its task | for `Deadlines`: the timeout is made (`timeout_at`: entered); for the task: the timeout is entered | for `Deadlines`: the timeout is freed; for the task: the timeout is left |
 //! | `Timeout` (`soon`) | the handle that ends a timeout which is already due | the timeout is entered or moved | the handle runs, or the timeout is moved or left |
-//! | step (see `step.rs`) | its `Timeout`, and its StopIteration | for the timeout: `__aenter__` or `__aexit__` is looked up; for the exception: it is raised | the step is freed |
+//! | `StepObject` (see `step.rs`) | its `Timeout`, and its StopIteration | for the timeout: `__aenter__` or `__aexit__` is looked up; for the exception: it is raised | the step is freed |
 //! | `LAST_HOME`, `LAST` | no references: the addresses of the last lookup | a lookup | any `Deadlines` is freed |
-//! | free lists | the memory of dead handles, timeouts and steps, and no references | the objects are freed, unless the list is full | the memory is reused |
+//! | free lists | the memory of dead handles, timeouts and `StepObject`s, and no references | the objects are freed, unless the list is full | the memory is reused |
 //!
 //! The collector does not track a pending `TimerHandle`. Instead the loop traverses the references of the handle and,
 //! if the handle's context is private, the references of the context. The collector tracks a handle from the moment

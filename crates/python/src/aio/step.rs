@@ -21,8 +21,8 @@ use crate::cpython::cell::guard;
 use crate::cpython::free_list::FreeList;
 use crate::cpython::type_builder::{KnownType, Table, TypeBuilder};
 
-/// The state of a `StepObject`. The first two states say which method was looked up. The other states follow when the
-/// object is called and awaited.
+/// The state of a `StepObject`, which `async with` calls and then awaits. The first two states say which method was
+/// looked up. The other states follow when the object is called and awaited.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(u8)]
 enum Stage {
@@ -47,7 +47,7 @@ struct StepObject {
     stage: Stage,
 }
 
-/// The descriptor `Timeout.__aenter__` or `Timeout.__aexit__`. A lookup on a timeout lets it make a `StepObject`.
+/// The descriptor `Timeout.__aenter__` or `Timeout.__aexit__`, which makes a `StepObject` for each lookup on a timeout.
 #[repr(C)]
 struct StepMaker {
     ob_base: ffi::PyObject,

@@ -159,7 +159,7 @@ impl Reader {
     }
 }
 
-/// Return the value of the key `key`, borrowed, or null if the key is missing. The key is an interned string.
+/// Return the value of `key`, borrowed, or null if the key is missing. The key is an interned string.
 #[inline]
 pub(crate) fn find(dict: &Bound<'_, PyDict>, key: &Bound<'_, PyString>) -> *mut ffi::PyObject {
     // SAFETY: both are alive, and hashing and comparing a string cannot fail.

@@ -28,7 +28,7 @@ unsafe fn at(py: Python<'_>, when: *mut ffi::PyObject) -> PyResult<*mut ffi::PyO
     }
 }
 
-/// Return a deadline as a float, and `when` itself if it is None or an integer, otherwise null.
+/// Return a deadline as a float. If `when` is None or an integer, also return `when` itself, otherwise null.
 unsafe fn read(py: Python<'_>, when: *mut ffi::PyObject) -> PyResult<(f64, *mut ffi::PyObject)> {
     // SAFETY: `when` is an object.
     unsafe {

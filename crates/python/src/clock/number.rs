@@ -26,8 +26,8 @@ pub(crate) fn seconds(ns: u64) -> f64 {
 pub(crate) enum Number {
     /// A value of a floating-point type; never NaN.
     Float(f64),
-    /// The nanoseconds of a value of an exact type. `NEVER` also stands for all larger values, and `-NEVER` for all
-    /// smaller ones.
+    /// The nanoseconds of a value of an exact type. `NEVER` also means all larger values, and `-NEVER` all smaller
+    /// ones.
     Ns(i64),
 }
 
@@ -35,8 +35,8 @@ impl Number {
     /// Make an exact number: `ns` is its nanoseconds, rounded away from zero, and `value` returns its seconds as the
     /// nearest float.
     ///
-    /// Where floats are coarser than nanoseconds (beyond 104 days), the result is raised until it is not less than
-    /// `value`.
+    /// Beyond 104 days, floats are coarser than nanoseconds. The nanoseconds are then raised until they are not less
+    /// than `value`.
     #[inline]
     pub(super) fn exact(ns: i128, value: impl FnOnce() -> f64) -> Self {
         if ns.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS {

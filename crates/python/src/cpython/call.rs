@@ -41,7 +41,7 @@ const _: () = assert!(size_of::<Pack>() == size_of::<*mut ffi::PyObject>(), "the
 /// Number of pointers in the most common pack: a callback and one argument. Dead packs of this size are kept for reuse.
 const USUAL: usize = 2;
 
-/// Maximum number of dead packs that are kept for reuse. It equals the number of dead handles that are kept.
+/// Maximum number of dead packs that are kept for reuse. It equals the number of dead timer handles that are kept.
 const KEPT: usize = 16 * 1024;
 
 static DEAD: FreeList<Pack> = FreeList::new(KEPT);

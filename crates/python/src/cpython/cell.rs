@@ -30,12 +30,12 @@ pub(crate) fn require_gil(py: Python<'_>) -> PyResult<()> {
     Err(pyo3::exceptions::PyImportError::new_err(text))
 }
 
-/// The cell whose lock is the GIL: only a thread that holds the GIL accesses the value, and never while that thread
-/// runs Python code.
+/// The `GilCell` whose lock is the GIL: only a thread that holds the GIL accesses the value, and never while that
+/// thread runs Python code.
 ///
-/// Another lock would cost 10 ns per call, and would need a fixed order with the GIL. This cell costs only a flag. One
-/// mistake is still possible: code in `with` may run Python, which may borrow the same cell again. The flag turns that
-/// into a panic, so that the wheel is not corrupted.
+/// Another lock would cost 10 ns per call; this one costs only a flag. One mistake is still possible: code in `with`
+/// may run Python, which may borrow the same cell again. The flag turns that into a panic, so that the wheel is not
+/// corrupted.
 #[cfg(not(Py_GIL_DISABLED))]
 mod by_gil {
     use std::cell::{Cell, UnsafeCell};
@@ -51,7 +51,7 @@ mod by_gil {
     // enough.
     unsafe impl<T: Send> Sync for GilCell<T> {}
 
-    /// When this is dropped, even by a panic, the cell is no longer borrowed.
+    /// Marks the cell as no longer borrowed when this guard is dropped, even by a panic.
     struct Leave<'a>(&'a Cell<bool>);
 
     impl Drop for Leave<'_> {
@@ -99,8 +99,8 @@ mod by_gil {
     }
 }
 
-/// The cell with a lock of its own, for an interpreter without a GIL. A lock alone does not make the module safe, so
-/// the module enables the GIL; `docs/decisions/free-threading.md` lists what is missing.
+/// The `GilCell` with a lock of its own, for an interpreter without a GIL. A lock alone does not make the module safe,
+/// so the module enables the GIL; `docs/decisions/free-threading.md` lists what is missing.
 #[cfg(Py_GIL_DISABLED)]
 mod by_lock {
     use pyo3::prelude::*;

@@ -11,7 +11,7 @@ use pyo3::types::PyType;
 /// A table that the interpreter may read at any time; its last item is zeros.
 pub(crate) struct Table<T: Definition, const N: usize>(pub(crate) [T; N]);
 
-/// A type that the items of a [`Table`] may have. Such an item consists of names, functions and numbers.
+/// Marks a type that may be an item of a [`Table`]. Such items consist of names, functions and numbers.
 pub(crate) trait Definition {}
 
 impl Definition for ffi::PyMethodDef {}

@@ -25,12 +25,12 @@ pub(crate) struct Firing {
     known: Option<HashSet<Id>>,
 }
 
-/// Who calls the callback of a batch: the engine itself, or the engine's hook `runner`.
+/// The caller of a batch's callback: the engine itself, or the engine's hook `runner`.
 pub(crate) enum Under {
     /// The engine itself, in `fire_due`. The field is the callback.
     Turn(Py<PyAny>),
-    /// The hook `runner`, which may call it in another thread. The fields are the `Timer` that the hook gets, and the
-    /// array of ids for the callback.
+    /// The hook `runner`, which may call the callback in another thread. The fields are the `Timer` that the hook gets,
+    /// and the array of ids for the callback.
     Runner(Py<PyAny>, Py<PyAny>),
 }
 

@@ -1,4 +1,4 @@
-//! Ids as an `array.array("q")`, filled in place.
+//! Ids in an `array.array("q")`, whose memory is filled directly.
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;

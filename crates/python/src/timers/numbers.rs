@@ -1,5 +1,5 @@
-//! Numbers in place of the addresses of engines. A handle stores the number of its engine in half a word. An address
-//! would need a whole word, and would leave no room for the sequence number of the timer's last move.
+//! Numbers of engines. A handle stores the 32-bit number of its engine. An address would take 64 bits, and would leave
+//! no room for the sequence number of the timer's last move.
 
 use std::ptr::null_mut;
 

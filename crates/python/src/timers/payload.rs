@@ -7,7 +7,7 @@ use tickwheel_core::Owner;
 use crate::memory::prefetch;
 use crate::timers::handle::{TimerObject, CALLS};
 
-/// The bit that marks a pointer to a `Timer`. A pointer without the bit is to a callback that `call_later_many` got.
+/// The bit that marks a pointer to a `Timer`. A pointer without the bit is to the callback of a `call_later_many`.
 const TIMER: usize = 1;
 
 /// A strong reference that must be released explicitly, because dropping it would run Python inside the wheel.

@@ -1,8 +1,7 @@
 //! `Timer`, the handle: 48 bytes from a free list or a huge page, which the garbage collector does not track.
 //!
-//! The engine traverses the references of its timers, so the collector finds the callback of a pending timer. A timer
-//! that has ended has no references. So a million handles add only a simple walk to each collection, and no cycle
-//! through a handle is missed.
+//! Instead, the engine traverses the references of its pending timers, and a timer that has ended has no references. So
+//! a million handles cost a collection little, and no cycle through a handle is missed.
 //!
 //! The type is written with the C API, for the reasons in `docs/decisions/native-binding.md`.
 

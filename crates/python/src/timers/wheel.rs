@@ -25,7 +25,7 @@ impl Wheel {
         Self { core: GilCell::new(Core::new(0)) }
     }
 
-    /// File *payload* under *deadline* and return its id.
+    /// Insert *payload* with *deadline*, and return the id of the entry.
     fn insert(&self, deadline: &Bound<'_, PyAny>, payload: Py<PyAny>) -> PyResult<u64> {
         let deadline_ns = checked_deadline(deadline, "deadline")?;
         Ok(self.core.with(deadline.py(), |core| core.insert(deadline_ns, payload)).to_u64())
