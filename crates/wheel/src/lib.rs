@@ -33,9 +33,9 @@
 
 //! # For a cache
 //!
-//! A [table] finds entries by the hashes of keys, and never sees the keys. A list keeps the [order] of use.
-//! [Watches] record which keys are written during a load. All of them identify an entry by its index, as the wheel
-//! does, so only the wheel stores keys and values.
+//! A [table] finds entries by the hashes of keys, and never sees the keys. A list keeps the [order] of use. Both
+//! identify an entry by its index, as the wheel does, so only the wheel stores keys and values. [Watches] record which
+//! keys are written during a load.
 //!
 //! # For a service
 //!

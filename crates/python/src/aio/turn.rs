@@ -87,8 +87,8 @@ fn take_due(py: Python<'_>, this: &TimerLoop, deadline: u64, now: f64) -> Vec<*m
 /// The three classes of handles that can be run natively, each with the check that its `_run` is still asyncio's own.
 static RUN_WATCH: OnceLock<[(Py<PyType>, Genuine); 3]> = OnceLock::new();
 
-/// Return the three classes of handles that can be run natively, with `tickwheel.aio.TimerHandle` in the middle. A
-/// class whose `_run` was changed is replaced by null.
+/// Return the three classes of handles that can be run natively; the second is `tickwheel.aio.TimerHandle`. A class
+/// whose `_run` was changed is replaced by null.
 fn untouched(py: Python<'_>) -> PyResult<[*mut ffi::PyTypeObject; 3]> {
     let watch = made_once(&RUN_WATCH, || {
         let Layout { kind, bases: [handle, timer], .. } = layout();

@@ -249,8 +249,8 @@ impl Cache {
         Self::settle(slf, &ticket, key, value, life)
     }
 
-    /// Set *key* to *value* with its old lifetime: *left_ns* of *life_ns* nanoseconds are left, and *most_ns*
-    /// nanoseconds of the maximum age.
+    /// Insert *key* and *value* from another cache. *left_ns* is the remaining lifetime, *life_ns* the full lifetime,
+    /// and *most_ns* the remaining maximum age, all in nanoseconds.
     fn _restore<'py>(
         slf: &Bound<'py, Self>,
         key: &Bound<'py, PyAny>,

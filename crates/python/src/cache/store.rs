@@ -286,8 +286,8 @@ impl Store {
         Some((item.key.clone_ref(py), item.value.clone_ref(py), item.life, left, most))
     }
 
-    /// Restore the lifetime and the maximum age that an entry had in another cache. The entry was inserted with its
-    /// remaining lifetime. This call sets the full lifetime, which counts from the next restart of the entry's life.
+    /// Restore the full lifetime and the maximum age of an entry from another cache. The entry was inserted with its
+    /// remaining lifetime. The full lifetime applies from the next restart of the entry's life.
     pub(crate) fn restore(&mut self, index: u32, now: u64, life: u64, most: u64) {
         self.wheel.payload_at_mut(index).life = life;
         if let Some(end) = self.ends.get_mut(index as usize) {

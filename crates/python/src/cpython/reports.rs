@@ -16,7 +16,8 @@ pub(crate) fn checked(check: impl FnOnce()) -> PyResult<()> {
     })
 }
 
-/// Return the levels for Python, each as (length of a slot, slot of the hand, number of entries by occupied slot).
+/// Return the levels for Python, each as (length of a slot, slot that contains the wheel's time, number of entries by
+/// occupied slot).
 pub(crate) fn levels_list(py: Python<'_>, levels: Vec<Occupancy>) -> PyResult<Bound<'_, PyList>> {
     let list = PyList::empty(py);
     for level in levels {

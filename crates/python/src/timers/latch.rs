@@ -78,7 +78,8 @@ mod timer {
 
     impl Default for Latch {
         /// # Panics
-        /// If the process has no handles left.
+        ///
+        /// If the process has no Windows handles left.
         fn default() -> Self {
             // SAFETY: this makes an unnamed auto-reset event.
             let woken = unsafe { CreateEventW(null(), 0, 0, null()) };

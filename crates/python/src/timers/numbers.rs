@@ -23,7 +23,7 @@ pub(crate) static ENGINES: EngineRegistry = EngineRegistry(GilCell::new(Places(V
 
 impl EngineRegistry {
     /// Assign the lowest free number to an engine, so that the list is only as long as the largest number of engines
-    /// that ever existed together.
+    /// that existed at the same time.
     #[cold]
     pub(crate) fn enter(&self, py: Python<'_>, engine: *mut ffi::PyObject) -> u32 {
         self.0.with(py, |Places(places)| {

@@ -121,7 +121,7 @@ impl TimerObject {
         }
     }
 
-    /// Record that a firing that waited for a worker was dropped. The timer then counts as fired. This runs Python
+    /// Record that a call which waited for a worker will not be made. The timer then counts as fired. This runs Python
     /// code, so the caller must not have a `GilCell` borrowed.
     ///
     /// # Safety

@@ -88,8 +88,8 @@ impl Wheel {
         stats_dict(py, &stats, pending, bytes)
     }
 
-    /// Return for each level the length of a slot, the slot of the hand, and the number of entries in each occupied
-    /// slot.
+    /// Return for each level the length of a slot, the slot that contains the wheel's time, and the number of entries
+    /// in each occupied slot.
     fn occupancy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         levels_list(py, self.core.with(py, |core| core.occupancy()))
     }
