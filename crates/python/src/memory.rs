@@ -38,8 +38,7 @@ pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
 /// Return memory that can be one huge page, or `None` if there is no memory.
 ///
-/// The memory comes directly from the system, so a page can be given back at any time. The usual allocator could not
-/// give a page back while it uses memory above that page.
+/// The memory comes directly from the system, so a page can be given back at any time.
 #[cfg(linux_calls)]
 pub(crate) fn take_page() -> Option<NonNull<u8>> {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);

@@ -9,8 +9,7 @@ use crate::wheel::Wheel;
 /// Maximum number of entries of a slot that is sorted as a whole; a fuller slot is cascaded.
 ///
 /// Entries that are set after their slot was sorted are inserted into the due set, which takes longer the larger the
-/// set is. So the limit is low. With any limit from 16 to 1,024, firing 10,000 to a million timers costs the same,
-/// within a tenth.
+/// set is. So the limit is low. Any limit from 16 to 1,024 costs the same, within a tenth.
 const SPARSE: usize = 64;
 
 /// Prefetch distance of a walk over a slot: when the walk reads an entry, it prefetches the entry whose index is higher

@@ -111,8 +111,8 @@ pub(crate) fn running_loop(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 /// process in which the loop was set.
 ///
 /// `get_running_loop` asks the system for the process id each time, because a process may have inherited the loop from
-/// its parent in a fork. On an EPYC processor this call took 160 of the 490 ns of a whole timeout. A fork handler makes
-/// the call unnecessary; later versions of Python have such a handler.
+/// its parent in a fork. That takes a third of the time of a whole timeout. A fork handler makes it unnecessary; later
+/// versions of Python have such a handler.
 #[cfg(all(linux_calls, not(Py_3_12)))]
 mod held {
     use std::ptr::null_mut;

@@ -13,9 +13,8 @@ use pyo3::prelude::*;
 use crate::cpython::cell::GilCell;
 use crate::memory::{give_page, take_page, HUGE_PAGE};
 
-/// Number of objects that come from the interpreter's allocator before a huge page is used. So few objects need no huge
-/// page. In a free-threaded interpreter all objects come from the interpreter's allocator, because the interpreter must
-/// know them.
+/// Number of objects that come from the interpreter's allocator before a huge page is used. In a free-threaded
+/// interpreter all objects come from there, because the interpreter must know them.
 const FEW: usize = if cfg!(Py_GIL_DISABLED) { usize::MAX } else { 128 * 1024 };
 
 /// The first bytes of a block, which is one huge page. The rest of the block is divided into pieces, each for one

@@ -1,8 +1,7 @@
 //! `make_fast` lets the interpreter make the objects of a class with slots without running its `__init__`.
 //!
-//! The `__init__` of a dataclass costs a frame, and a store for each field, and the collector traverses the object
-//! during its life. A type's `tp_vectorcall` needs only one allocation and a copy of the field values, which takes a
-//! third of the time. The rest of the class is unchanged.
+//! The `__init__` of a dataclass costs a frame, and a store for each field. A type's `tp_vectorcall` needs only one
+//! allocation and a copy of the field values, which takes a third of the time. The rest of the class is unchanged.
 //!
 //! A frozen object whose fields cannot lead to a cycle is not tracked by the collector, like a tuple of such values in
 //! the interpreter itself.
