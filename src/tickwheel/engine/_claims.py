@@ -43,7 +43,7 @@ _FRESH_MS: Final = 2.0
 """Age in ms up to which a sample of the clock is used again: its error is then at most a fifth of a millisecond."""
 _LEAD_MIN_S: Final = 0.002
 _LEAD_MAX_S: Final = 0.04
-"""Upper limit of the time by which a clock sample precedes a due time; normally twice the last sample's duration."""
+"""Maximum time by which a clock sample precedes a due time."""
 _RETRY_S: Final = 0.5
 
 
@@ -119,7 +119,7 @@ _STEP_MS: Final = 1_000
 
 class Places(NamedTuple):
     """
-    Reserved places, as parallel lists: the index of a caller's write, its key, and the lane of its place.
+    Reserved places, as parallel lists: the indexes of the callers' writes, the keys of the jobs, and the lanes.
     """
 
     indexes: Sequence[int]
@@ -129,9 +129,10 @@ class Places(NamedTuple):
 
 class Reservation:
     """
-    Reserved places in lanes for jobs that one commit sets and claims. Only the committing thread may use it.
+    Places that are reserved for the new jobs of one commit, so that the commit can claim them at once.
 
-    *claim* is the write that claims the jobs. *begun* has the indexes of the callers' writes whose jobs were claimed.
+    *claim* is the write that claims the jobs. *begun* has the index of the write of each claimed job. Only the
+    committing thread may use a reservation.
     """
 
     __slots__ = ("_claims", "_first", "_is_open", "begun", "claim", "places")
@@ -250,7 +251,9 @@ class ClaimBatcher:
 
     def claimed(self, reservation: Reservation, indexes: Sequence[int], jobs: Sequence[Job]) -> list[StagedJob]:
         """
-        Add to memory the *jobs* that the commit claimed for the writes at *indexes*; release all other reserved places.
+        Add the claimed *jobs* to memory; release the reserved places that were not used.
+
+        *indexes* has the index of the write of each job.
         """
         places, epoch = reservation.places, reservation.claim.epoch
         if len(indexes) == len(places.indexes):
@@ -275,7 +278,9 @@ class ClaimBatcher:
 
     def recover(self) -> None:
         """
-        Find and fire the jobs that commits with unknown outcomes have claimed. After an error, the next call continues.
+        Fire the jobs of commits whose outcomes were unknown, if the store has them as running.
+
+        If the store cannot be read, the next call continues.
         """
         while self._doubtful:
             reservation = self._doubtful[0]
@@ -455,9 +460,9 @@ class ClaimBatcher:
 
     def _handlers_in_burst(self, entries: list[StagedJob]) -> set[str]:
         """
-        Return the handlers of *entries* if they are a burst, whose claims are written in order; if not, an empty set.
+        Return the handlers of *entries* if *entries* are part of a burst; if not, an empty set.
 
-        A few entries are not a burst, unless a burst of one of their handlers is being written.
+        A burst is more than a few entries, or any entries whose handler has a burst that is still being written.
         """
         handlers = {entry.job.handler for entry in entries}
         with self._lock:
@@ -469,8 +474,6 @@ class ClaimBatcher:
     def _begun(self, entries: list[StagedJob], burst: set[str], result: list[Answer] | Exception) -> None:
         """
         Fire the *entries* that the store reports as claimed, and drop the rest. Runs on the committing thread.
-
-        An attempt that an earlier try of this write has claimed is also fired: the answer to that try was lost.
         """
         if burst:
             with self._lock:
@@ -478,6 +481,7 @@ class ClaimBatcher:
         if isinstance(result, Exception):
             self._ask_again(entries, result)
             return
+        # TOO_LATE: an earlier try of this write, whose answer was lost, may have claimed the attempt
         begun = [entry for entry, answer in zip(entries, result, strict=True) if answer.outcome in _COUNTED]
         if len(begun) < len(entries):
             known = set(map(id, begun))

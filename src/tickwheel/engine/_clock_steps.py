@@ -179,7 +179,7 @@ def _moved(text: str | None, step_ms: int) -> str | None:
 
 
 _WAIT_S: Final = 1.0
-"""Seconds between taking a shard and checking its jobs, because a node takes most shards when it starts and is busy."""
+"""Seconds between the takeover of a shard and the check of its jobs."""
 _PAGE: Final = 500
 _REST_S: Final = 0.02
 """Seconds between the reads of two pages of jobs, so that other reads and writes need not wait."""
@@ -187,7 +187,7 @@ _REST_S: Final = 0.02
 
 class Zones:
     """
-    Calls *right*, which corrects due times, with the recurring jobs of the shards that this node has just taken.
+    Passes the recurring jobs of newly taken shards to the function *right*, which corrects due times.
     """
 
     def __init__(self, resources: Resources, right: Callable[[Sequence[Job], int], object]) -> None:

@@ -46,7 +46,7 @@ _CHUNK: Final = 500
 """Maximum number of acknowledgements in one write, so that claims and callers need not wait long."""
 
 _PAUSE_S: Final = 0.005
-"""Seconds between the starts of two commits. After a crash, at most the jobs that ended in this time are repeated."""
+"""Seconds between the starts of two commits."""
 
 _MANY: Final = 64
 """If this many acknowledgements wait, they are committed without a pause."""
@@ -55,9 +55,6 @@ _MANY: Final = 64
 class AckBatcher:
     """
     Posts acknowledgements, one batch after the other. Thread-safe. Call `go_on` after the answer to a batch.
-
-    `add` takes no lock while another thread posts. Before the other thread stops posting, it checks once more for
-    entries.
     """
 
     def __init__(self, resources: Resources, post: Callable[[list[StagedJob]], object]) -> None:
@@ -115,7 +112,9 @@ class AckBatcher:
 
     def _pauses(self) -> bool:
         """
-        Set a timer for the rest of the pause between commits; return False if it is over. The caller holds the lock.
+        Set a timer for the end of the pause between commits. The caller holds the lock.
+
+        Returns False if the pause is over.
         """
         left = self._posted_at + self._pause_s - self._monotonic()
         if left <= 0 or self._is_full():
@@ -301,8 +300,6 @@ class Completer:
     def _write_again(self, batch: list[StagedJob], error: Exception, *, is_alone: bool) -> None:
         """
         Write *batch* again. If an earlier try has succeeded, the store refuses this one.
-
-        The answers to the earlier try are lost, so next runs and attempts must then be read from the store.
         """
         self._hooks.failed("settling firings", error)
         pause_s = _RETRY_S

@@ -31,7 +31,7 @@ __all__ = ["Blocking", "Coroutines"]
 _LONG_S: Final = 1.0
 """Seconds that a step may take before it is logged, because the step blocks all other tasks on the loop."""
 _NAMED_MAX: Final = 1_000
-"""Maximum number of handlers for which a warning is remembered, because jobs may name any number of handlers."""
+"""Maximum number of handlers for which a warning is remembered."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 

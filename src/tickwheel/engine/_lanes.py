@@ -254,7 +254,9 @@ class Lanes:
 
     def reserve(self, jobs: Sequence[Job]) -> list[HandlerLimit | None]:
         """
-        Return the lane in which each of *jobs* gets a place, or None if the job must wait or its lane has a rate limit.
+        Take a place for each of *jobs*; return the lane of each place.
+
+        The result has None for a job that must wait, or whose lane has a rate limit.
         """
         places: list[HandlerLimit | None] = []
         named = self._names.named

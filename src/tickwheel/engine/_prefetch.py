@@ -3,15 +3,15 @@ The prefetcher: loads jobs into memory as they come within the horizon.
 
 Each owned shard has a cursor. Every pending job up to the cursor is staged (in memory), or was. A scan reads from the
 cursor to the horizon. If this process sets a job at or before the cursor, the job is staged after the commit. A job
-after the cursor is read by the next scan, which may begin earlier because of it. Jobs that other processes set at or
-before the cursor are read from the store's list of changes. The sweep of overdue jobs finds every job that was missed.
+after the cursor is read by the next scan. Jobs that other processes set at or before the cursor are read from the
+store's list of changes. The sweep of overdue jobs finds every job that was missed.
 
 A lane that has more jobs than its share of the memory gets its own cursor. A scan first reads all other lanes, and then
-this lane as far as it has room. When its cursor has caught up with the common cursor, the lane uses the common cursor
-again. A lane without visible progress is called stalled, and any other lane is moving (see `_lanes`). If the stalled
-lanes of a target together have no room, they form a group with one cursor, under the target's name. A lane that starts
-to move leaves the group. Its jobs after the group's cursor are unread, so the common cursor is set back to the group's
-cursor.
+this lane, as far as it has room. A lane that has caught up uses the common cursor again.
+
+A lane without visible progress is called stalled (see `_lanes`). If the stalled lanes of a target together have no
+room, they form a group with one cursor. If a lane of the group makes progress, it leaves the group. The common cursor
+is then set back to the group's cursor, so that the lane's unread jobs are read.
 """
 
 from __future__ import annotations
@@ -182,8 +182,6 @@ class Prefetcher:
     def rescan(self) -> None:
         """
         Read everything up to the horizon again, because a write may have been missed.
-
-        If the missed write takes effect later, the sweeper finds its job when the job is overdue.
         """
         with self._lock:
             for shard in self._shards.values():
@@ -332,10 +330,9 @@ class Prefetcher:
     def _note_pending(self) -> None:
         """
         Turn the checks of this machine's clock on if a job is pending, and off if not.
-
-        The checks are off during the search for pending jobs. A commit that finds them off wakes this thread.
         """
         self._is_watching = False
+        # a commit that finds the checks off during this search wakes this thread
         self._is_watching = self._staged.waiting > 0 or self._look_at is not None or self._is_full
 
     def _notice_step(self) -> None:

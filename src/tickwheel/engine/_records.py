@@ -115,7 +115,7 @@ def _trace_of(entry: StagedJob) -> str | None:
 
 
 _NAMES_MAX: Final = 1_000
-"""Maximum number of targets and handlers with their own counts: one receiver may have any number of addresses."""
+"""Maximum number of targets and handlers that are counted separately."""
 _UNKEPT_MAX: Final = 240
 """Maximum number of rows kept in memory while the store does not answer. These rows cover more than three hours."""
 _RETRIED, _DIED = Ending.RETRIED, Ending.DIED  # constants, as an enum look-up is slow
@@ -251,15 +251,13 @@ class MinuteKeeper:
 
     def keep(self) -> None:
         """
-        Store the figures since the previous call, if there are any, in the row for the minute of that call.
-
-        If the clock was set back a little, a minute gets figures twice, and its row has the sum. If the store does not
-        answer, up to 240 rows wait for the next call.
+        Store the figures since the previous call, in the row of the minute in which that call was made.
         """
         now = self._now_ms() // MINUTE_MS * MINUTE_MS
         at, self._at = self._at, now
         minute = self._closed(at)
         if minute.commits or minute.lanes:
+            # after a small step back of the clock, a minute has figures twice: its row gets the sum
             self._minute = self._with(self._minute, minute, at, MINUTE_MS)
             self._quarter = self._with(self._quarter, minute, at // QUARTER_MS * QUARTER_MS, QUARTER_MS)
             self._unkept |= {(each.span_ms, each.at): each for each in (self._minute, self._quarter)}

@@ -10,7 +10,7 @@ __all__ = ["PAGE", "Shares"]
 PAGE: Final = 1_000
 """Maximum number of jobs in one page of a scan, over all shards."""
 _LEAST: Final = 64
-"""Each shard may have this many jobs in a page of a scan if memory has room, even if the page then exceeds `PAGE`."""
+"""Number of jobs that each shard may add to a page of a scan if memory has room, even beyond `PAGE`."""
 _MANY: Final = 2_000
 """A lane gets its own cursor if it has at least this many of the jobs that a scan read, and more than half of them."""
 _LANES_MAX: Final = 1_000
@@ -42,7 +42,9 @@ class Shares:
 
     def put_last(self, lane: str, *, has_room: bool) -> None:
         """
-        Read *lane* after the other lanes. If *has_room* is False, wait until half of its staged jobs have left memory.
+        Make *lane* the last lane to read.
+
+        If *has_room* is False, wait until memory has half as many of its jobs as now.
         """
         if lane in self._marks:
             self.remove(lane)
@@ -54,8 +56,9 @@ class Shares:
 
     def has_some(self) -> bool:
         """
-        Return True if memory has enough room to read more. Even n full lanes leave enough: 1 / (3 n + 1) of all places.
+        Return True if memory has enough room to read more.
         """
+        # even n full lanes leave enough: 1 / (3 n + 1) of all places
         size = self._staged.size
         return self._staged.free_for_later >= max(1, min(PAGE, size // 64, size // (4 * (len(self._marks) + 1))))
 

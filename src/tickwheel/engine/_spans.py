@@ -1,8 +1,8 @@
 """
 The spans of traced firings: begun one by one, ended together.
 
-A span takes the tracing library as long as two firings take the scheduler, and twice as long with cold caches. The end
-of a span is therefore recorded with its time, and reported in a batch.
+The tracing library takes long to end a span. The end of a span is therefore recorded with its time, and reported in a
+batch.
 """
 
 from __future__ import annotations

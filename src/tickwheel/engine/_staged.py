@@ -14,24 +14,24 @@ A job here is a key with a generation. It is in one state at a time:
                                                                   doubt     doubtful   (the answer was lost)
     doubtful    the claim is repeated until the store answers     begun     begun
                                                                   refuse    far        (another writer was faster)
-    begun       claimed, waiting for its instant or a worker      start     running
+    begun       claimed, waiting for its due time or a worker     start     running
                                                                   withdraw  settling   (moved, set again, cancelled)
-                                                                  end       settling   (given back)
+                                                                  end       settling   (released)
     running     its target runs it                                end       settling
     settling    its outcome is on its way to the store                settle    far        (deleted or rescheduled)
 
-A row that is read may be outdated when it arrives. If its generation is in the table, the row is ignored; if not, the
-store checks the row when the job is claimed. A job that is read twice, or while it is moved, thus fires once. A later
-generation of a key is claimed only after the outcome of the earlier generation is written.
+A row may be outdated by the time it is read. If its generation is in the table, the row is ignored. If not, the store
+checks the row when the job is claimed. A later generation of a key is claimed only after the outcome of the earlier
+generation is written.
 
-The table of staged jobs is shared like the buffer of a network switch (the dynamic threshold of Choudhury and Hahne): a
-lane may hold three times as many jobs as there are free places, so there is always room for another lane. Jobs that are
-already due have a separate, lower limit for each lane. A job for which there is no room stays in the store.
+Lanes share the table as the ports of a network switch share its buffer (the dynamic threshold of Choudhury and Hahne):
+a lane may hold three times as many jobs as there are free places. Jobs that are already due have a separate, lower
+limit for each lane. A job without room stays in the store.
 
 While a claim is on its way, no outcome of the same attempt may be written. If the outcome reached the store before the
 claim, the job would stay in the state "running" there, unknown to all processes. A doubtful job therefore cannot be
 withdrawn. A beginning job can be withdrawn only if the writer's thread has just read the claimed attempt from the
-store, which proves that the claim has arrived.
+store.
 
 Only the table of staged jobs decides between a start and a withdrawal: whichever comes first prevents the other. If a
 caller gets the answer CANCELLED, the job will not start; TOO_LATE means that it has started.
@@ -225,7 +225,7 @@ class StagedJobs:
 
     def crowd_of(self, target: str, handler: str) -> str | None:
         """
-        Return which lane or target is full and has therefore refused a job; None if memory has no place for any job.
+        Return the name of the full lane or target that refused a job; None if memory as a whole is full.
         """
         lane = self.lanes.of(target, handler)
         count = self.waiting_in(lane)
@@ -238,7 +238,7 @@ class StagedJobs:
 
     def set_moving(self, lanes: frozenset[str]) -> None:
         """
-        Set the moving lanes (see `_lanes`) to *lanes*; count all others as stalled lanes of their targets. O(changes).
+        Record which lanes are moving (see `_lanes`), and count each of the other lanes as stalled. O(changes).
         """
         if lanes is self._moving:
             return
@@ -264,10 +264,9 @@ class StagedJobs:
         """
         Add pending *jobs* under *epoch*; return the new entries, and the jobs whose lanes have no room.
 
-        If *is_news* is True, this process has just committed *jobs*. A job then replaces a staged job of its key unless
-        the staged job is newer, which is possible because two commits may be reported in reverse order. If *is_news* is
-        False, *jobs* are rows that were read from the store. A row replaces only an older generation, or a job that was
-        staged under a lease that has ended.
+        If *is_news* is True, this process has just committed *jobs*, and a job replaces any staged job of its key that
+        is not newer. If *is_news* is False, *jobs* were read from the store. A row then replaces only an older
+        generation, or a job that was staged under a lease that has ended.
         """
         new: list[StagedJob] = []
         refused: list[Job] = []
@@ -334,7 +333,9 @@ class StagedJobs:
 
     def reserve(self, keys: Sequence[str]) -> list[bool]:
         """
-        Reserve each key without a job in memory, so that no job of it is claimed. Return True for each reserved key.
+        Reserve each of *keys* that has no job in memory; return True for each reserved key.
+
+        Jobs of reserved keys are not claimed.
         """
         with self._lock:
             busy, waiting = self._busy_keys, self._waiting
@@ -371,7 +372,7 @@ class StagedJobs:
         """
         Begin to claim at most *room* of the staged *entries*. Return these entries, and the entries without room.
 
-        Neither list has entries that wait for another job of the same key. The end of that job returns them.
+        An entry that waits for another job of the same key is in neither list. It is returned when that job is settled.
         """
         begun: list[StagedJob] = []
         held: list[StagedJob] = []
@@ -439,20 +440,20 @@ class StagedJobs:
 
         Args:
             job: The job as read from the store: running, with this attempt counted.
-            is_current: True if the writer's thread calls, and has read *job* since its last commit. If False, the
-                attempt may have been released since, and a new attempt of the same number may be on its way.
+            is_current: True if the writer's thread calls, and has read *job* since its last commit.
 
         Returns:
-            The entry, its status, and True if this call withdrew it. None if this process does not know whether the
-            attempt is counted. If the status is WITHDRAWN, the entry is settling, and the caller that withdrew it must
-            write its outcome exactly once: the next try has the same attempt number, and a second write would end it.
+            The entry, its status, and True if this call withdrew it. The caller must then write the outcome, exactly
+            once. None if this process does not know whether the attempt is counted.
         """
         with self._lock:
             entry = self._busy.get(job.generation)
             if entry is None or (entry.job.due_at, entry.attempt) != (job.due_at, job.attempt):
                 return None
+            # if not current, the attempt may have been released, and a new attempt of the same number may be on its way
             if entry.phase is Phase.DOUBTFUL or (entry.phase is Phase.BEGINNING and not is_current):
                 return None
+            # a second write of the outcome would end the next try, which has the same attempt number
             is_mine = _step(entry, _WITHDRAW)
             return entry, AttemptState.STARTED if entry.has_started else AttemptState.WITHDRAWN, is_mine
 

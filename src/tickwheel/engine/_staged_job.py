@@ -96,7 +96,7 @@ class StagedJob:
         begun_at: Monotonic time at which its target began, if a hook or the tracer needs it.
         ready_at: Time at which it was dispatched, in ms of the store's clock; 0 until then.
         fired_at: Time at which its target began, in ms of the store's clock; 0 until then.
-        begun_ms: `fired_at` of a recurring job in whole ms, minus all clock steps since its due time was written.
+        begun_ms: For a recurring job, the start of the run in whole ms, as if the store's clock had not been set.
         clock_step: Number of the clock step (see `StoreClock`) at which its next due time was computed.
         is_sampled: True if its firing is traced even if its job has no trace.
         verdict: The verdict on its attempt, if the attempt has ended; None for a plain success.

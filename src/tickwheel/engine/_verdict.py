@@ -100,7 +100,7 @@ class Verdict:
     settle: Settle
     ending: Ending
     rests: bool = False
-    """True if the job, although pending again in the store, is not staged for now."""
+    """True if the job stays out of memory for now, although it is pending again in the store."""
     traceback: str | None = None
     """Location of the failure in the target, if known."""
     reason: str = ""

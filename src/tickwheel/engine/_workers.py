@@ -10,9 +10,8 @@ an extra place (a loan), up to a bound. The loan ends when another place is free
 called stalled (see `_lanes`). All stalled lanes of one target together take at most three quarters of places and loans.
 
 An attempt has leaked if its thread or task continues after its timeout. Its place is replaced, for up to `leaked_max`
-leaked attempts. All lanes that have leaked attempts together run at most `leaked_max` attempts, including the leaked
-ones; each of these lanes runs at most three quarters of that number. Their further attempts wait. A place can therefore
-be lost without replacement only if another lane begins to leak.
+leaked attempts. Lanes with leaked attempts run at most `leaked_max` attempts in total, including the leaked ones; each
+of these lanes runs at most three quarters of that number.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ _LINES_MAX: Final = 1_000
 
 class _HandlerQueue:
     """
-    The jobs of one lane. *leaked* attempts still run after their timeouts; *busy* does not include them.
+    The jobs of one lane. *busy* counts its running attempts, except leaked attempts, which *leaked* counts.
 
-    If the lane was stalled (see `_lanes`) when its first attempt began, *counted* is its target; if not, None.
+    *counted* is the lane's target if the lane counts as a stalled lane (see `_lanes`) of that target; if not, None.
     """
 
     __slots__ = ("busy", "counted", "lane", "leaked", "name", "waiting", "width")

@@ -74,7 +74,7 @@ class _Runs:
 
 class RelativeJobs:
     """
-    The jobs of one owner whose due times count elapsed time (a delay). Callable from any thread.
+    Remembers the jobs of one owner that have relative due times. All methods may be called from any thread.
     """
 
     def __init__(self, clock: StoreClock, runtime: Runtime) -> None:
@@ -108,9 +108,9 @@ class RelativeJobs:
 
     def follow(self, lives: Iterable[tuple[Job, Job, int]]) -> None:
         """
-        For settled jobs, record in which clock step the due time of the next run or attempt was computed.
+        Record the clock step in which each settled job's next due time was computed.
 
-        *lives* has, for each job, its old and its new state, and the clock step in which the new due time was computed.
+        *lives* has three values for each job: its old state, its new state, and the number of that clock step.
         """
         for before, after, clock_step in lives:
             is_again = after.generation == before.generation

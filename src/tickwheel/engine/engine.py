@@ -365,11 +365,9 @@ class Engine:
 
     def _let_go(self) -> None:
         """
-        End attempts that targets still hold under lost leases. The next owner, maybe this process, repeats them.
-
-        The store refuses to settle these attempts. After an orderly hand-over of a shard, however, running attempts
-        continue, because a tail (see `Lease`) keeps their epoch.
+        End attempts that targets still hold under lost leases. The next owner repeats these attempts.
         """
+        # after an orderly hand-over, attempts keep their epoch (see the tail in `Lease`), and continue
         for entry in self._dispatcher.take_held():
             if entry.epoch not in self._epochs:
                 if (expire := entry.expire) is not None:

@@ -117,8 +117,9 @@ class InlineEngine(Engine):
 
     def note_relative(self, jobs: Sequence[Job], clock_step: int) -> None:
         """
-        Record *jobs* under the last step of this engine's clock, because *clock_step* counts another clock's steps.
+        Record *jobs* under the number of this engine's last clock step, and ignore *clock_step*.
         """
+        # *clock_step* counts the steps of another clock
         super().note_relative(jobs, self._store_clock.reading()[1])
 
     def on_committed(self, jobs: Sequence[Job], cancelled: Sequence[str] = ()) -> None:

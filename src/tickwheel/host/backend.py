@@ -127,7 +127,7 @@ class Backend(Protocol):
 
     def start(self, loop: asyncio.AbstractEventLoop | None, role: str) -> None:
         """
-        Begin to fire; see `Scheduler.start`. Async handlers run on *loop*; None for the core's own loop.
+        Begin to fire; see `Scheduler.start`. Async handlers run on *loop*. If *loop* is None, the core makes a loop.
         """
 
     def is_inside(self) -> bool:

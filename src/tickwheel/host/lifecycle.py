@@ -1,14 +1,14 @@
 """
 The lifecycle of a scheduler: its name, and the rules of start and stop.
 
-    call                          before start    started           stopping           stopped
-    start                         starts          does nothing      ClosedError        ClosedError
-    stop                          closes          stops             waits for its end  returns []
-    stop, inside a handler        -               starts a thread   returns []         -
-    stop again, after Ctrl-C      -               -                 continues it       -
+    call                          before start    started             stopping             stopped
+    start                         starts          does nothing        raises ClosedError   raises ClosedError
+    stop                          closes          stops               waits for the stop   returns []
+    stop, inside a handler        -               stops in a thread   returns []           -
+    stop again, after Ctrl-C      -               -                   continues the stop   -
 
-A stop inside a handler returns [] at once; the thread that it starts stops the scheduler. A stop that waits for another
-stop also returns []. A failed start changes nothing.
+A stop inside a handler returns [] at once, and a new thread stops the scheduler. A stop that waits for another stop
+also returns []. A failed start changes nothing.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def one_life(name: str, token: Callable[[int], str]) -> str:
     """
     Append a random suffix to *name*, so that each start has a name of its own.
 
-    Host and process id are not unique. A scheduler with the name of an earlier scheduler would take the running jobs of
-    the earlier one for its own, and never recover them. The suffix comes from the system's random generator.
+    Host and process id are not unique. If a scheduler had the name of an earlier one, it would treat the earlier one's
+    running jobs as its own, and never recover them. The suffix comes from the system's random generator.
     """
     return f"{name}:{token(_BYTES)}"
 

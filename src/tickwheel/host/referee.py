@@ -24,7 +24,7 @@ from tickwheel.jobs.rules import is_undecided
 __all__ = ["Done", "LocalAttempts", "UndecidedBatch", "WithdrawalArbiter", "has_late"]
 
 Done: TypeAlias = Callable[[list[Answer] | Exception], object]
-"""Receives the answers to the writes that were queued together, or their error. It must neither block nor raise."""
+"""A callback that gets the answers to writes that were queued together, or their error. It never blocks or raises."""
 
 Commit: TypeAlias = Callable[[Sequence[Write]], list[Answer]]
 """Applies writes, which are durable when it returns."""

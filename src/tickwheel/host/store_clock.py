@@ -10,7 +10,7 @@ from tickwheel.host.runtime import Runtime
 __all__ = ["StoreClock"]
 
 _DRIFT: Final = 1e-4
-"""Usual maximum difference between the rates of two clocks: two bad crystals of 50 ppm each."""
+"""Usual maximum difference between the rates of two clocks."""
 
 _SLEW: Final = 0.1
 """Maximum difference of rates while a clock is slewed (sped up or slowed down). In these bounds, no job fires early."""
@@ -19,7 +19,7 @@ _ROUNDING_S: Final = 1e-6
 """Upper bound of a deadline's rounding error. A timer that fires early by less than this is set again."""
 
 _LESS_NS: Final = 0.25
-"""Nanoseconds subtracted from a deadline: more than the rounding error of a float if the clock shows only some days."""
+"""Nanoseconds subtracted from a deadline: more than the rounding error of a float."""
 
 _STALE_MS: Final = 10_000.0
 """Maximum age of a sample. At this age the usual drift is a millisecond, and the largest possible drift a second."""
@@ -28,9 +28,7 @@ _STEP_NS: Final = 250_000_000
 """Minimum change of the wall clock against elapsed time that counts as a step."""
 _SERVER_STEP_MS: Final = 1_000.0
 """
-Minimum change of a server's clock, read over a network, that counts as a step. Hours of drift stay below this value.
-
-The uncertainty of the last sample, and the slew since then, are added to this value.
+Minimum change of a server's clock that counts as a step. Hours of drift stay below this value.
 """
 
 _GLANCE_NS: Final = 5_000_000
@@ -188,11 +186,11 @@ class StoreClock:
 
     def sample(self, store_ms: int, before: float, after: float) -> None:
         """
-        Update the estimated offset by *store_ms*, which was read between the times *before* and *after* of `elapsed`.
+        Update the estimated offset: the store's clock showed *store_ms* between *before* and *after* of `elapsed`.
 
-        The store's time is truncated to whole milliseconds, so the true offset is between two bounds. An estimate
-        between the bounds is kept, because a quicker sample found it. Any other estimate is replaced by the nearer
-        bound. The lower bound is used for the first sample, and after a clock step of the server.
+        The true offset is between two bounds. An estimate between the bounds is kept, and any other estimate is
+        replaced by the nearer bound. The lower bound is used for the first sample, and after a clock step of the
+        server.
         """
         lowest, highest = store_ms - after, store_ms + 1 - before
         believed = None if self._offset_ms is None else self.now() - self.elapsed()
@@ -221,9 +219,10 @@ class StoreClock:
 
     def _look_closely(self) -> None:
         """
-        Count a clock step if the wall clock was set. Ignore a pair of readings that was interrupted in between.
+        Count a clock step if the wall clock was set.
         """
         with self._lock:
+            # a pair of readings with an interruption in between is read again
             for _ in range(_GLANCES):
                 before = self._elapsed_ns()
                 wall_ns = self._clock.wall_ns()

@@ -190,7 +190,7 @@ class Set:
 
     The answer is CREATED, REPLACED, KEPT, TOO_LATE or WRONG_GENERATION, with the resulting job. A paused job stays
     paused. A dead job is replaced, and the answer is CREATED. After REPLACED, a running job continues, but its `Settle`
-    is refused because its generation is outdated. For a dead or running job, every mode resets `first_set_at`.
+    is refused because its generation is outdated. Only a pending job keeps its `first_set_at`.
 
     If *job* is a series (a recurring job) and the key already has a series, its current run is not dropped if it has
     begun, is due or was postponed. Further answers for series:

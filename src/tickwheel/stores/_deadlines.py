@@ -6,12 +6,12 @@ from typing import Final
 __all__ = ["LONG_CALLS", "call_s", "calls_of"]
 
 _SHARE: Final = 0.2
-"""Maximum fraction of a lease that a call may take. The owner does not trust the last such fraction of its lease."""
+"""Maximum length of a call, as a fraction of a lease."""
 _LEAST_S: Final = 0.5
 """Minimum time limit of a call. With short leases, a busy server would otherwise look like a silent one."""
 _MOST_S: Final = 10.0
 LONG_CALLS: Final = 3
-"""Time limit of a prune or a large read, in units of `call_s`. It is shorter than a lease, and delays no renewal."""
+"""Time limit of a prune or a large read, in units of `call_s`. It is shorter than a lease."""
 _PAGE: Final = 1_000
 """A batch of up to this many writes gets the time limit of one call. The writer's batches are no larger."""
 

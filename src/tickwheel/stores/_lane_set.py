@@ -11,10 +11,9 @@ __all__ = ["LaneSet"]
 @dataclass(frozen=True, slots=True)
 class LaneSet:
     """
-    The lanes in *names*, and all lanes of *targets* except *others*.
+    A set of lanes: the lanes in *names*, and the lanes of *targets* that are not in *others*.
 
-    In this form, even a hundred thousand lanes of one target make a short argument. A lane's name is the result of
-    `lane_of`. A lane in *others* is in the set only if it is also in *names*.
+    Lanes are named by `lane_of`. A lane that is in both *names* and *others* belongs to the set.
     """
 
     names: Collection[str] = ()

@@ -11,11 +11,10 @@ __all__ = ["leap"]
 
 _LEAST: Final = 1 << 32
 """Minimum distance of a leap (see the module). No server assigns that many numbers while its standby lags behind."""
+# thousands of leaps fit below 2**53, the limit up to which every store and JSON parser counts exactly
 _SPREAD: Final = 1 << 40
 """
-Range of the random part of a leap: if the server with the new numbers is lost, the next leap reaches other numbers.
-
-Thousands of leaps fit below 2**53, the limit up to which every store and JSON parser counts exactly.
+Range of the random part of a leap, so that two leaps from the same numbers lead to different numbers.
 """
 
 

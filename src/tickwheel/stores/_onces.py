@@ -17,7 +17,7 @@ Place: TypeAlias = tuple[str, str]
 """The idempotency token of a request, and the name of a write within the request."""
 
 PRUNED_AT_ONCE: Final = 2
-"""Maximum number of expired answers that each new answer deletes. With two, the total stays bounded."""
+"""Maximum number of expired answers that each new answer deletes."""
 
 _PAYLOAD: Final = NAMES.index("payload")
 _GENERATION: Final = NAMES.index("generation")
@@ -67,7 +67,7 @@ class Onces:
     The stored answers to marked writes (see `Once`) that a batch needs.
 
     Attributes:
-        changed: The answers to write, by `Place`. None deletes a stored entry.
+        changed: The new answers, by `Place`. None deletes a stored answer.
     """
 
     __slots__ = ("_asked", "_now", "_rows", "changed")

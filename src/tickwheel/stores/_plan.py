@@ -110,7 +110,7 @@ class Plan:
         cls, writes: Sequence[Write], epochs: Mapping[int, int], shard_of: Callable[[str], int], *, is_guessing: bool
     ) -> Plan:
         """
-        Sort *writes* by kind, and refuse writes of an owner whose epoch is not in *epochs*.
+        Group *writes* by kind, and refuse writes of an owner whose epoch is not in *epochs*.
 
         Raises:
             WrongGuessError: If *is_guessing* is True, and a key has writes of two kinds, whose order may matter.

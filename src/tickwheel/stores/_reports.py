@@ -133,7 +133,9 @@ class Scan:
     @classmethod
     def of(cls, due: list[Job], limit: int, end: tuple[int, int] | None) -> Self:
         """
-        Make a scan of the jobs *due*, at most *limit*. It stopped at *end*; None means that it has read everything.
+        Return a scan that found the jobs *due*. *end* is the position where it stopped, or None after the last job.
+
+        If *due* has *limit* jobs, the scan stopped at the last of them.
         """
         return cls(due, (due[-1].due_at, due[-1].generation) if due and len(due) >= limit else end)
 

@@ -290,9 +290,9 @@ class Store(Protocol):
         Return the due jobs of some lanes for each of *cursors*, in the order of *cursors*.
 
         If *inside* is True, the result has jobs of *lanes*; if False, jobs of all other lanes. It has at most *limit*
-        jobs of each shard, in the order of `due`. A scan reads at most *rows* pending jobs of each shard (SQLite also
-        reads all rows that are not sorted yet), and returns the position where it stopped. The caller continues from
-        there, so it reads the jobs of a full lane only once. The cost depends on the rows read and returned.
+        jobs of each shard, in the order of `due`. A scan reads at most *rows* pending jobs of each shard, and returns
+        the position where it stopped. The next scan continues from there. SQLite also reads all rows that are not
+        sorted yet.
         """
 
     def upcoming(self, since: int, until: int, limit: int) -> list[Job]:
@@ -465,9 +465,8 @@ class Store(Protocol):
         """
         Ask the owners of *jobs* to withdraw the claimed attempts, and wake these owners.
 
-        If an attempt has not started, its owner makes the job pending again; if it has, the owner calls
-        `report_started`. A request is valid for five seconds; a caller that still waits repeats it. A longer validity
-        could withdraw the next try, which has the same attempt number, for a caller that has left. If the `attempt` of
+        If an attempt has not started, its owner makes the job pending again. If it has started, the owner calls
+        `report_started`. A request is valid for five seconds; a caller that still waits repeats it. If the `attempt` of
         a job is negative, the owner is asked to stop the started attempt of that number. This request is valid for a
         minute.
 

@@ -36,7 +36,7 @@ _COLUMNS: Final[tuple[tuple[str, str, type[Array], Callable[[Any], Any] | None],
     ("expires_at", "expiries", Int8s, None),
     ("trace", "traces", Texts, None),
 )
-"""For each column: its parameter for one value in all rows, its parameter for an array of values, type, conversion."""
+"""For each column: its parameter as one value, its parameter as an array, its type, and a conversion."""
 _VALUES: Final = attrgetter("due_at", "payload", "target", "handler", "retry", "expires_at", "trace")
 _SECOND: Final = itemgetter(1)
 _LAST: Final = itemgetter(-1)
@@ -50,9 +50,9 @@ class Alone:
     A batch of one statement.
 
     Attributes:
-        answered: Converts the statement's row to the answers to the writes.
-        begun: Generations of the jobs that the statement claims. If there are any, it needs a `slot` (see `_begun`).
-        now_of: Returns the server's time from the row. None if no job becomes pending.
+        answered: Returns the answers to the writes, from the statement's row.
+        begun: Generations of the claimed jobs. A claim also needs a `slot` (see `_begun`).
+        now_of: Returns the server's time, from the row. None if no job becomes pending.
         returns_job: True if the row is a job or missing; if False, the row has integers and arrays of integers.
     """
 

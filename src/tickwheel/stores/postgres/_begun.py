@@ -55,8 +55,8 @@ class BegunLists:
         """
         Lend a free slot (a row for a list of claimed jobs) to a transaction.
 
-        If the block raises, the outcome of the transaction counts as unknown. Clear the entry's `begun` first if the
-        transaction has surely written nothing.
+        If the block raises, the outcome of the transaction counts as unknown. If the transaction has surely written
+        nothing, clear the entry's `begun` before the error leaves the block.
         """
         with self._lock:
             slot = self._free.pop() if self._free else len(self._slots)
@@ -87,9 +87,9 @@ class BegunLists:
 
     def doubtful(self) -> Asked:
         """
-        Return the slots (rows that list claimed jobs) for which to ask the server which jobs still run; usually none.
+        Return the slots (rows that list claimed jobs) whose jobs may have ended. The result is usually empty.
 
-        The server is asked if many slots are in use, or after a claim of unknown outcome. Its answer goes to `learn`.
+        The caller asks the server which of these jobs still run, and passes the answer to `learn`.
         """
         latest = self._clock() - _UNKNOWN_S
         with self._lock:

@@ -78,7 +78,7 @@ _STATES: Final = {
     "XX001": _DAMAGE,
     "XX002": _DAMAGE,
 }
-"""Messages of SQLSTATEs for which the message of their class is not right."""
+"""Messages for single SQLSTATEs, where the message of the whole class would be wrong."""
 
 _REFUSALS: Final = (
     (re.compile(r'database "[^"]*" does not exist'), "3D000"),

@@ -111,8 +111,7 @@ class PostgresSubscription:
         Listen on *connection*, and guard the leases of *owner*.
 
         The subscription closes the connection when it ends, or immediately if listening fails. Notifications for shards
-        that *heard* does not return are ignored. When this node takes a shard, it first reads the whole shard, so no
-        write is missed.
+        that *heard* does not return are ignored.
         """
         self._connection, self._heard = connection, heard
         self._news: set[bytes] = set()

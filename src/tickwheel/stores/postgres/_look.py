@@ -18,7 +18,7 @@ __all__ = ["look", "scan"]
 
 
 _NOTES_MAX: Final = 4_000
-"""Maximum number of notes read in one scan, over all its shards, because the job of each note is read as a whole."""
+"""Maximum number of notes that one scan reads, over all its shards."""
 
 
 def look(

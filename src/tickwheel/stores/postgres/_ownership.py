@@ -55,9 +55,9 @@ def view(
     """
     Record *owner* as alive, and return its view of at least *shards* shards, in one round trip.
 
-    First ends the sessions of clients that stopped in the middle of a pipeline, because they may hold locks on leases;
-    an example is this owner's own session on a dead connection. Then shortens leases written before the clock was set
-    back, so that they expire in time. If *is_taking* is True, expires leases whose guard session has ended.
+    First ends the sessions of clients that stopped in the middle of a pipeline, because they may hold locks on leases.
+    Then shortens leases that were written before the clock was set back. If *is_taking* is True, expires leases whose
+    guard session has ended.
     """
     stuck_ms = min(lease_ms, int(_STUCK * call_s(lease_ms / 1000) * 1000))
     with connections.writing() as connection:
@@ -82,9 +82,8 @@ def keep(
     """
     Renew the leases of *owner* and, if *is_taking* is True, take free shards, in one round trip.
 
-    Releases leases beyond the owner's fair share. Takes shards up to this share, and all free tails. Does not wait for
-    locked job rows. The second result has the attempts in these rows, which are recovered later. The row *slot* lists
-    their keys.
+    Leases beyond the owner's fair share are released. Job rows that other sessions have locked are not waited for: the
+    second result has their attempts, and the row *slot* lists their keys, so that a later call recovers them.
     """
     shards = [number for number in seen.held if number < FIRST_TAIL]
     surplus = shards[seen.share :]

@@ -23,7 +23,7 @@ class Statement(NamedTuple):
 Rows: TypeAlias = list[tuple[Any, ...]]
 
 Steps: TypeAlias = Generator[Statement | list[Statement], list[Rows], _T]
-"""A generator that yields a statement whose rows are not needed, or a list of statements whose rows it then gets."""
+"""A generator of statements. It receives the rows of those statements that it yields in a list."""
 
 
 def drive(
@@ -49,7 +49,7 @@ def drive(
 
 def run(connection: Connection, steps: Steps[_T], *, is_cursor: bool = False) -> _T:
     """
-    Execute the statements of *steps* in order. A pipeline waits only to read rows; a cursor waits for each statement.
+    Execute the statements of *steps* in order. With a cursor, wait for each statement.
     """
 
     def fetch(asked: list[Statement]) -> list[Rows]:

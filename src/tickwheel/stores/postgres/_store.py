@@ -66,7 +66,7 @@ __all__ = ["PostgresStore"]
 
 
 _MARGIN: Final = 0.2
-"""Last fraction of a lease, in which an owner does not rely on it, and leaves notes of new jobs for the next owner."""
+"""Last fraction of a lease, in which its owner does not rely on it."""
 
 _OPENING_S: Final = 10.0
 """Time limit of schema changes, in seconds."""
@@ -75,7 +75,7 @@ _SOON_MS: Final = 60_000
 """Notifications of jobs that are due in more than this time, in ms, may be sent a second later."""
 
 _UNNAMED: Final = (-1,)
-"""The generation that is noted for the jobs whose locked rows a takeover skips, until their generations are known."""
+"""Placeholder for the generations of jobs whose rows were locked during a takeover."""
 
 _TRIES: Final = 10
 """Maximum number of tries to write a batch while other writers create jobs of its keys."""

@@ -56,7 +56,7 @@ def check_server(connections: Connections, url: str, replicas: int = 0) -> str:
 
 def loss_window(facts: dict[str, str], replicas: int = 0) -> str:
     """
-    Return a description of the acknowledged writes that a server with these settings may lose, or "" for none.
+    Return a description of the acknowledged writes that a server with these settings may lose; "" if it loses none.
 
     *facts* has the server's reported settings; *replicas* is the number of replicas that each write waits for.
     """

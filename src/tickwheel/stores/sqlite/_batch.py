@@ -47,12 +47,10 @@ _SHORT_MS: Final = 60_000
 
 _WEIGHT_OF_SLOT: Final = 3
 """
-Adding far jobs (due in an hour or more) to a slot (group) changes as many pages as this many writes of near jobs.
-
-The append changes the slot's last page, the neighbouring pages (to balance the tree), and their parents.
+Cost of adding far jobs (due in an hour or more) to a slot (group), in writes of near jobs.
 """
 _WEIGHTLESS: Final = 16
-"""Number of far jobs (due in an hour or more) that count as one write of a near job: they fill two to four pages."""
+"""Number of far jobs (due in an hour or more) that count as one write of a near job."""
 
 _DUE_AT: Final = attrgetter("due_at")
 _is_updated: Final = is_same_but("state", "attempt", "error", "raised_in")
@@ -358,8 +356,7 @@ class Batch:
         """
         Execute the statement *name* for the rows of *jobs*, once for each series of adjacent rows.
 
-        Jobs are adjacent if they are due at the same time and have consecutive generations, so no other row can be
-        between them. If the number of changed rows is right, exactly these jobs were changed.
+        Jobs are adjacent if they are due at the same time and have consecutive generations.
         """
         if len(jobs) == 1:
             self._change_at_once(SQL[name], PLACE(jobs[0]), 1)
@@ -369,6 +366,7 @@ class Batch:
             if first == last:
                 single.append((due_at, first))
                 continue
+            # no other row can be between these, so the right count proves that exactly these jobs were changed
             if self._connection.execute(SQL[f"{name}s_between"], (due_at, first, last)).rowcount != last - first + 1:
                 raise WrongGuessError
         self._change(name, single)

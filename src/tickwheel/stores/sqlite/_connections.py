@@ -27,8 +27,9 @@ _CHECKPOINT_PAGES: Final = 4_000
 """Size of the log, in pages (16 MB), at which a commit runs a checkpoint if no thread does it."""
 _PRIMARY: Final = 0xFF
 """Mask of the primary code in an extended error code of SQLite."""
+# SQLite's own waits, up to 100 ms, miss a writer's short pauses
 _POLL_S: Final = 0.001
-"""Seconds between attempts to get the write lock. SQLite's own waits, up to 100 ms, miss a writer's short pauses."""
+"""Seconds between attempts to get the write lock."""
 
 
 class Connections:
@@ -77,7 +78,7 @@ class Connections:
 
     def poll_often(self) -> None:
         """
-        From now on, wait for the write lock in `begin`. Before this call, SQLite itself waits, in every statement.
+        From now on, poll for the write lock in `begin`. Before this call, each statement waits for the lock.
         """
         self.writer.execute("PRAGMA busy_timeout = 0")
 

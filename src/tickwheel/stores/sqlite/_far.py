@@ -36,7 +36,7 @@ _SLOT_MS: Final = 43_200_000
 """Length of a slot (the group of far jobs that are due in the same period): half a day."""
 
 NEAR_MS: Final = 3_600_000
-"""The far jobs of a slot are sorted this long before its start: before they are prefetched with the longest horizon."""
+"""Time before the start of a slot at which its far jobs are sorted. It is at least the longest horizon."""
 
 _STRETCH: Final = 5_000
 """Maximum number of far jobs (rows of one slot) that one commit moves or compacts."""
@@ -127,7 +127,9 @@ def scan(
 
 class Sorter:
     """
-    Moves far jobs (due in an hour or more) to the near level in time, and removes deleted rows. Not thread-safe.
+    Sorts far jobs (due in an hour or more) into the near level shortly before they are due, and removes deleted rows.
+
+    Not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -156,7 +158,9 @@ class Sorter:
 
 def bury(connection: sqlite3.Connection | Joined, generations: Sequence[int]) -> int:
     """
-    Mark as deleted the far jobs (due in an hour or more) of *generations*; return the minimum number of changed pages.
+    Mark the far jobs (due in an hour or more) of *generations* as deleted.
+
+    Returns a lower bound of the number of changed pages.
     """
     if generations:
         connection.executemany(SQL["bury_job"], [(each // _BITS, 1 << each % _BITS) for each in generations])

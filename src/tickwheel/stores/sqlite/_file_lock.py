@@ -14,8 +14,9 @@ __all__ = ["is_locked", "lock"]
 
 _TRIES: Final = 10
 _PAUSE_S: Final = 0.005
+# a shared lock never looks like an owner's exclusive lock
 _CAN_SHARE: Final = find_spec("fcntl") is not None
-"""True if `is_locked` can test a lock by taking a shared one, which never looks like an owner's exclusive lock."""
+"""True if `is_locked` can test a lock by taking a shared lock."""
 
 if _CAN_SHARE:
     import fcntl

@@ -47,7 +47,7 @@ def joining(connection: object, inode: tuple[int, int] | None) -> Iterator[Joine
     """
     Yield a joined connection within the transaction of *connection*; an exception undoes the writes of the block.
 
-    A transaction is begun if none is open and a write would implicitly begin one. The database file must have *inode*.
+    A missing transaction is begun if a write on *connection* would also begin one. The database file must have *inode*.
     """
     if not isinstance(connection, sqlite3.Connection):
         what = f"is a {type(connection).__module__}.{type(connection).__qualname__}"

@@ -15,7 +15,7 @@ from typing import Final
 __all__ = ["LogSpace"]
 
 _SMALL: Final = 1 << 16
-"""Maximum growth by one commit, in bytes, for which zeros are written. For larger growth they would save little."""
+"""Maximum growth by one commit, in bytes, for which zeros are written."""
 _LEAST: Final = 1 << 17
 _MOST: Final = 1 << 20
 """Maximum number of zeros written at once. One commit waits until they are on the disk."""

@@ -19,7 +19,7 @@ _ABOVE_ALL: Final = b""
 """Upper bound of all keys: SQLite sorts every blob after every text."""
 
 _Keys: TypeAlias = tuple[str, tuple[int, ...]]
-"""A query that finds keys, and the shelves (key partitions) to run it on, one by one. Without shelves, it runs once."""
+"""A query that finds keys, and the shelves (key partitions) to run it on. Without shelves, it runs once."""
 
 _DEAD: Final = (-1,)
 _PAUSED: Final = (-3,)

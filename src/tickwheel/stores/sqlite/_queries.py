@@ -37,12 +37,10 @@ _MANY: Final = 64
 KEYS_AT_ONCE: Final = (256, 16, 1)
 """The possible numbers of keys in one look-up. With few sizes, few statements stay prepared."""
 
+# each statement releases and retakes the GIL, which takes longer than a row if threads are busy
 ROWS_AT_ONCE: Final = (125, 25, 1)
 """
 The possible numbers of rows in one insert or delete. Older builds of SQLite bind up to 999 values.
-
-The `sqlite3` module releases the GIL for each statement and then has to get it back. With busy threads this takes
-longer than the row itself. A commit of a thousand rows therefore takes eight statements.
 """
 
 

@@ -32,7 +32,7 @@ _SLICE: Final = 4_096
 
 _MERGED: Final = 8
 _OWED: Final = 6
-"""Number of moves for each new key: to the first run (sorted list), and to each larger size, up to 30 million keys."""
+"""Number of keys that merges move for each new key, which is enough for 30 million keys."""
 
 _LATE_SLICES: Final = 4
 """Number of commits per renewal that merge keys set by other processes. They move up to 40,000 keys a second."""
