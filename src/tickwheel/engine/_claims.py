@@ -7,7 +7,7 @@ node that fires little, the commit of an acknowledgement also claims the next fe
 
 The store's clock is sampled just before jobs are due, in a separate thread. Between two samples, the clock of the store
 or of this machine may be slewed (run up to a tenth faster or slower until it is right). A job therefore fires only when
-the last sample proves that the job is due. This sample is a few milliseconds old, so the job is hardly delayed.
+the last sample proves that the job is due.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class ClaimBatcher:
         self, writes: Sequence[Write], first: int, epoch: int, lacking: Callable[[Sequence[Job]], Sequence[Job]]
     ) -> Reservation | None:
         """
-        Reserve places for due jobs that callers' *writes* may create, so that their commit can also claim these jobs.
+        Reserve places for due jobs of callers' *writes*, so that one commit can create and claim these jobs.
 
         A job gets no place if its lane is full or has a rate limit, or if other jobs of the lane wait for places. If
         this node cannot run one of the jobs, nothing is reserved; *lacking* returns the jobs that it cannot run.

@@ -103,7 +103,7 @@ class AckBatcher:
 
     def _is_coming(self, *, is_urgent: bool) -> bool:
         """
-        Return True if the new entries need no extra batch, because the next batch will include them.
+        Return True if the next batch will include the new entries.
         """
         return self._is_posting and (self._pause is None or not (is_urgent or self._is_full()))
 

@@ -12,7 +12,7 @@ PAGE: Final = 1_000
 _LEAST: Final = 64
 """Number of jobs that each shard may add to a page of a scan if memory has room, even beyond `PAGE`."""
 _MANY: Final = 2_000
-"""A lane gets its own cursor if it has at least this many of the jobs that a scan read, and more than half of them."""
+"""A lane gets its own cursor if a scan finds at least this many of its jobs, and if they are more than half of all."""
 _LANES_MAX: Final = 1_000
 """Maximum number of lanes that scans read separately, each with its own cursor."""
 

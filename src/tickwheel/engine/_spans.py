@@ -23,10 +23,10 @@ from tickwheel.observe.tracing import Span
 __all__ = ["Spans", "drawn", "fired_event"]
 
 _MANY: Final = 128
-"""Number of ended firings that are reported together. A report takes 2 ms, in the thread that adds the last one."""
+"""Number of ended firings that are reported together, which takes 2 ms."""
 
 _PAUSE_S: Final = 0.1
-"""Seconds after which even a few ended firings are reported: soon after a burst, while the caches are still warm."""
+"""Seconds after which even a few ended firings are reported."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 

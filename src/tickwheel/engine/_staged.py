@@ -69,11 +69,11 @@ class ShardProgress:
     The progress of staging one shard.
 
     Attributes:
-        cursor: Every pending job up to this position is staged, or was.
+        cursor: Every pending job up to this position is staged, or was. During a scan, it is already the scan's end.
         mark: Position up to which changes by other processes were read.
         checked: Position up to which due times were checked since the clock was set; None if all were checked.
         lanes: Cursors of the lanes that are read separately. `cursor` is for all other lanes.
-        reached: During a scan, the position up to which it has read. `cursor` is then already at the scan's end.
+        reached: Position up to which the current scan has read; None between scans.
     """
 
     epoch: int
@@ -205,10 +205,9 @@ class StagedJobs:
     @property
     def free_for_later(self) -> int:
         """
-        Number of free places for jobs that are not due yet.
-
-        The last place is kept for due jobs: a job that is due later would hold it for long, and block healthy lanes.
+        Number of free places for jobs that are not due yet. The last place is kept for due jobs.
         """
+        # a job that is due later would hold the last place for long, and block healthy lanes
         return self.free - self._kept
 
     def is_full(self, lane: str, *, is_due: bool) -> bool:
@@ -480,7 +479,7 @@ class StagedJobs:
 
     def end(self, entry: StagedJob) -> bool:
         """
-        Record that *entry* has ended; return False if it had already ended. Only the first of two results counts.
+        Record that *entry* has ended; return False if it had already ended.
         """
         with self._lock:
             following = _END.get(entry.phase)
@@ -494,7 +493,7 @@ class StagedJobs:
 
     def forget(self, entries: Iterable[StagedJob]) -> list[StagedJob]:
         """
-        Remove claimed *entries* without settling them, because their shard has another owner, which fires their jobs.
+        Remove claimed *entries* without settling them, because another owner has their shard.
         """
         return self.settle([entry for entry in entries if self.end(entry)])
 

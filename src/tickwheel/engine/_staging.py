@@ -212,7 +212,7 @@ _FULL_S: Final = 0.25
 _TAKING_S: Final = 0.1
 """Seconds after which a scan takes no more set-aside jobs, so that it reads other nodes' changes soon."""
 _BEHIND: Final = 4_000
-"""While more than this many writes that set jobs aside are unfinished, lanes with their own cursors are not read."""
+"""Maximum number of unfinished writes that set jobs aside. Above it, lanes with their own cursors are not read."""
 _CHUNK: Final = 500
 """Maximum number of jobs set aside in one write, so that callers need not wait long."""
 

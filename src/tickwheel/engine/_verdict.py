@@ -202,7 +202,7 @@ def is_refused(entry: StagedJob, answer: Answer) -> bool:
     """
     Return True if the store refused to settle an attempt, so that the attempt does not count.
 
-    Return False for a recurring job that was asked to stop, because it was removed before its run ended.
+    The result is False for a recurring job that was removed while it ran.
     """
     if answer.outcome is Outcome.SETTLED:
         return False

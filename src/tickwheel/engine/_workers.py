@@ -304,9 +304,7 @@ class Workers:
     Daemon threads that run the entries of a queue, at most one per place (see the module), started on demand.
 
     Waking a thread costs more than a short handler takes. A batch of entries therefore wakes one worker. If a worker
-    takes an entry while other entries wait, it wakes the next worker, unless one is being woken already. As a result,
-    short handlers need few threads, and a slow handler does not delay other handlers. At most `running_max` entries are
-    claimed, which bounds the queue.
+    takes an entry while other entries wait, it wakes the next worker, unless one is being woken already.
 
     A worker frees an entry's place before the entry's outcome is written to the store. If no other entry waits, the
     worker writes the outcome itself; during this write, another worker may take the place.

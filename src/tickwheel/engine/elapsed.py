@@ -1,5 +1,5 @@
 """
-Remembers which pending jobs count elapsed time, and in which clock step their due times were computed.
+Remembers which pending jobs have relative due times, and in which clock step each due time was computed.
 
 A store holds due times on its own clock. After a clock step, a due time that means "in an hour" is no longer an hour
 away. An owner therefore remembers, for each such job, the number of the last clock step (see `StoreClock`) before its
@@ -29,7 +29,7 @@ from tickwheel.jobs.model import Job
 __all__ = ["RelativeJobs"]
 
 _RUNS_MAX: Final = 50_000
-"""If more ranges of generations are remembered for one clock step, ranges whose jobs are all overdue are dropped."""
+"""If a clock step has more ranges of generations than this, ranges whose jobs are all overdue are dropped."""
 
 
 class _Runs:

@@ -21,7 +21,7 @@ _Columns: TypeAlias = tuple[Sequence[Any], ...]
 
 class Recent:
     """
-    The last firings, stored as columns, because a batch adds hundreds of firings, and few of them are ever read.
+    The last firings, stored as columns.
     """
 
     def __init__(self) -> None:

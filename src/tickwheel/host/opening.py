@@ -15,7 +15,7 @@ __all__ = ["LazyStore"]
 
 class LazyStore:
     """
-    Opens a store once, in the process that uses it first. *writer* is None unless the store is open.
+    Opens a store once, in the process that uses it first. *writer* is None while the store is not open.
     """
 
     def __init__(self, url: str, make: Callable[[], Writer | PartitionedWriter], runtime: Runtime) -> None:

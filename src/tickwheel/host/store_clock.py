@@ -13,7 +13,7 @@ _DRIFT: Final = 1e-4
 """Usual maximum difference between the rates of two clocks."""
 
 _SLEW: Final = 0.1
-"""Maximum difference of rates while a clock is slewed (sped up or slowed down). In these bounds, no job fires early."""
+"""Maximum difference of rates while a clock is slewed (sped up or slowed down). Within this limit, no job is early."""
 
 _ROUNDING_S: Final = 1e-6
 """Upper bound of a deadline's rounding error. A timer that fires early by less than this is set again."""
@@ -159,9 +159,9 @@ class StoreClock:
 
     def reading_for_delay(self) -> tuple[int, int, int]:
         """
-        Return the result of `reading`, and the time in ms to which the caller adds a delay.
+        Return the result of `reading`, and the time in ms to which the caller adds a delay and 1 ms.
 
-        The caller also adds 1 ms, because a part of the current millisecond has passed. If a manual clock shows a whole
+        The 1 ms makes up for the part of the current millisecond that has passed. If a manual clock shows a whole
         millisecond, the returned time is 1 ms earlier, so that advancing the clock by the delay reaches the due time.
         """
         now, clock_step = self.reading()
@@ -186,7 +186,7 @@ class StoreClock:
 
     def sample(self, store_ms: int, before: float, after: float) -> None:
         """
-        Update the estimated offset: the store's clock showed *store_ms* between *before* and *after* of `elapsed`.
+        Update the estimated offset: between *before* and *after* (by `elapsed`), the store's clock showed *store_ms*.
 
         The true offset is between two bounds. An estimate between the bounds is kept, and any other estimate is
         replaced by the nearer bound. The lower bound is used for the first sample, and after a clock step of the

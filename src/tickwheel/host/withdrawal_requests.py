@@ -33,7 +33,7 @@ _REMIND_S: Final = 1.0
 """Seconds between repetitions of a request, because the notification may be lost, or the owner may have ended."""
 
 _PATIENCE_S: Final = 60.0
-"""Maximum wait of a caller for an owner: several leases, so that the next owner can answer if this one dies."""
+"""Maximum time for which a caller waits for an owner: several leases, so that a next owner can answer."""
 
 RETRY_S: Final = 5.0
 """Time for which a failing store is retried, here and in the writer, before the caller gets the error."""

@@ -244,7 +244,7 @@ class Writer:
 
     def post_and_write(self, post: Callable[[], object]) -> None:
         """
-        Call *post*, whose batches share one commit. If the writer is idle, write them in this thread.
+        Call *post*. The batches that it queues share one commit. If the writer is idle, this thread writes them.
 
         Only for a thread of the scheduler that has no other work. The answers arrive in that thread.
         """

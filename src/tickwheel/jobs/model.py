@@ -213,7 +213,7 @@ class Set:
         clock_step: Number of the clock step at which a relative due time was computed. It is not stored.
         counted_from: The caller's estimate of the store time, from which the relative due time was computed. The store
             corrects the due time by its own clock. None if the due time is final.
-        over: Status of the live job's counted attempt. Without it, the answer for a running job is TOO_LATE.
+        over: Status of the attempt of a running job, if known. Without a status, the answer is TOO_LATE.
         keeps_payload: True to keep the payload of the live job, if there is one.
         has_phase: True if the caller chose the start of an interval, by `at=`. If False, a series keeps its rhythm.
         is_over: True if the rule has no further run, so that the write can only change an existing series.

@@ -33,8 +33,7 @@ class Kept(NamedTuple):
     Attributes:
         asked: The digest of the request.
         until: Store time at which the answer expires.
-        generation: The generation of the job in the answer, or 0. It is apart from the other data, so that a server
-            that assigns generations can fill it in.
+        generation: The generation of the job in the answer, or 0. A server that assigns generations fills it in.
         data: The rest of the answer; b"" while the request has only been claimed (see `Keep`).
     """
 

@@ -488,5 +488,5 @@ class Store(Protocol):
 
     def attempts(self, jobs: Sequence[Job]) -> dict[int, bool]:
         """
-        Return the generations whose attempts still count, each with True if the owner has reported the start.
+        Return the generations whose attempts still count, with True if the owner has reported the attempt as started.
         """

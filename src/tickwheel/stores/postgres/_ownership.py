@@ -3,7 +3,7 @@ Ownership of shards: leases on the server's clock, shared fairly among the live 
 
 If an owner hands over a shard in which jobs run, the running jobs move to a tail: a shard that keeps the old owner and
 epoch. A renewal or a takeover costs two round trips for any number of shards and jobs: one for a read, one for a
-transaction that is sent as a whole. No shard stays locked while an answer is on its way.
+transaction that is sent as a whole.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ _ASIDE_SHARD: Final = -2
 _PAUSED_SHARD: Final = -3
 _LONG_SHELF: Final = 1
 _SHORT_MS: Final = 60_000
-"""Jobs first set less than this many ms before they are due have their keys in a separate shelf (key partition)."""
+"""Keys of jobs that were set less than this many ms before their due time are in a separate shelf (key partition)."""
 
 _WEIGHT_OF_SLOT: Final = 3
 """
@@ -111,8 +111,8 @@ class Batch:
         """
         Apply *writes* in order, and return one answer for each.
 
-        A `WrongGuessError` means that an assumption was wrong, or that tables contradict each other (if not
-        *is_guessing*).
+        Raises a `WrongGuessError` if an assumption was wrong; if *is_guessing* is False, then tables contradict each
+        other.
         """
         self.weight = len(writes)
         if self._is_new and isinstance(write := writes[0], Set):
@@ -377,8 +377,9 @@ class Batch:
 
     def _insert(self, name: str, values: list[Any]) -> None:
         """
-        Insert rows. *values* is one flat list, because the garbage collector would visit a tuple for each row.
+        Insert rows. *values* has the values of all rows in one flat list.
         """
+        # a flat list, because the garbage collector would visit a tuple for each row
         if len(values) == width_of(name):  # most commits insert one job
             self._connection.execute(insert_rows(name, 1), values)
             return

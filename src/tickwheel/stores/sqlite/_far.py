@@ -48,7 +48,7 @@ _SWEPT: Final = 4
 """Maximum number of commits per renewal that remove deleted far jobs. Each scans up to 5,000 rows."""
 
 _GONE_MAX: Final = 5_000
-"""Deleted far jobs are removed (compaction) when they outnumber pending far jobs by more than this."""
+"""Deleted far jobs are removed (compaction) when there are more of them than pending far jobs plus this number."""
 
 _PAYLOAD_MAX: Final = 500
 """Maximum payload in bytes of a job on the far level (due in an hour or more): eight such rows share a page."""

@@ -1,9 +1,9 @@
 """
-Zeros behind the end of the write-ahead log, which the next commits overwrite.
+Writes zeros behind the end of the write-ahead log. The next commits overwrite the zeros.
 
-A commit that enlarges the log's file must also wait until the file system has stored the new size and blocks, which
-doubles the commit's time. The zeros are written only once, because after a checkpoint SQLite overwrites the log from
-its beginning. SQLite ignores the zeros, because a page is valid only with the current salt of the log.
+A commit that enlarges the log's file must wait until the file system has stored the new size and blocks, which doubles
+the commit's time. The zeros are written only once, because after a checkpoint SQLite overwrites the log from its
+beginning. SQLite ignores the zeros, because a page is valid only with the current salt of the log.
 """
 
 from __future__ import annotations

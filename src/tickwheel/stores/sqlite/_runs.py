@@ -35,12 +35,12 @@ _OWED: Final = 6
 """Number of keys that merges move for each new key, which is enough for 30 million keys."""
 
 _LATE_SLICES: Final = 4
-"""Number of commits per renewal that merge keys set by other processes. They move up to 40,000 keys a second."""
+"""Number of commits per renewal of the lease that merge the keys of jobs from other processes."""
 
 _HINTS_MIN: Final = 100_000
 
 KEY_BYTES: Final = 640
-"""Maximum growth of the database for each key that a merge moves, with its filter; seven long keys fill a page."""
+"""Maximum growth of the database, in bytes, for each key that a merge moves, with its filter."""
 
 _INT64_MAX: Final = 2**63 - 1
 
@@ -53,7 +53,7 @@ class Merger:
 
     def pay(self, connection: sqlite3.Connection, more: int, now: int) -> int:
         """
-        Do the commit's share of merging runs (sorted lists of keys): move six keys for each of its *more* new keys.
+        Move keys between runs (sorted lists of keys): six moves for each of the *more* keys that this commit adds.
         """
         self._owed += _OWED * more
         if self._owed < _SLICE:
