@@ -102,7 +102,7 @@ _ALONG_MAX: Final = 4
 """The commit of an acknowledgement also claims the jobs due within `_ALONG_MS`, if there are at most this many."""
 
 SLOT_BITS: Final = 4
-"""Binary logarithm of a slot's length in ms: 16 ms. A second has at most 64 slots, and each slot needs one write."""
+"""Binary logarithm of a slot's length in ms (16 ms). Each slot needs one write, so a second has at most 64 writes."""
 
 _WIDER_MAX: Final = 2
 """Maximum number added to `SLOT_BITS` if a store has partitions. Longer slots need fewer writes in each partition."""

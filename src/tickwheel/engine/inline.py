@@ -101,7 +101,7 @@ class InlineEngine(Engine):
         """
         Fire due jobs, at most *limit*; return their number.
 
-        A job that a handler sets to run now fires in the next call, so that an endless chain of jobs can be detected.
+        If a handler sets a job to run now, that job fires in the next call, so that an endless chain can be detected.
 
         Raises:
             AssertionError: If an assertion in a handler failed. The attempt is settled as failed first.

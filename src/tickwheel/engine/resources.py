@@ -64,7 +64,7 @@ class Resources:
         owner: The unique name under which the store knows this run of the scheduler. A restart gets another name.
         writer: Makes all writes of jobs to the store.
         timers: The wheel of jobs that are due soon, on the scheduler's clock.
-        pacer: A wheel on the real clock, for waits on threads and stores. It is the wheel of `timers`, unless a test
+        pacer: A wheel on the real clock, for waits on threads and stores. The same wheel as `timers`, unless a test
             moves the scheduler's clock by hand.
         tracer: Makes spans of firings; None without tracing.
     """

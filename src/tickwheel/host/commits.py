@@ -61,7 +61,7 @@ def elapsed_of(
     writes: Sequence[Write], answers: Sequence[Answer], clock: StoreClock
 ) -> tuple[dict[int, list[Job]], bool]:
     """
-    Return the callers' pending jobs whose due times count elapsed time (a delay), and True if a job was omitted.
+    Return the callers' pending jobs that have relative due times, and True if a job was omitted.
 
     A job is omitted if the store computed its due time after a clock step that *clock* has not detected yet.
     """

@@ -38,9 +38,9 @@ class HistoryOptions:
 
     Attributes:
         keep: The kinds of records. "usual": each attempt that failed, died or expired; each run and each act of
-            recurring jobs (an act is a set, move, cancel, replay or pause, with its author); and each success whose
-            handler noted something, such as a result. "failures": only attempts that failed, died or expired. "all":
-            everything, including each snooze and each run of a one-time job, with one row for each. "none": nothing.
+            recurring jobs (an act sets, moves, cancels, replays or pauses a job, and has an author); and each success
+            whose handler noted something, such as a result. "failures": only attempts that failed, died or expired.
+            "all": everything, with one row for each snooze and each run of a one-time job. "none": nothing.
         age_s: Maximum age of a record, in seconds, as a timedelta or text such as "7d"; by default 30 days.
         total: Maximum number of records in the store. Records beyond the limits are deleted once a minute; on SQLite
             once an hour if there are no new records.

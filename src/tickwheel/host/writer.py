@@ -67,7 +67,9 @@ def _called(callback: Callable[..., object], *arguments: object) -> bool:
 
 class Reservation(Protocol):
     """
-    A reservation of memory for jobs that a commit sets and claims; *claim* is the last write of the batch.
+    Memory that is reserved for new jobs, so that one commit can create and claim them.
+
+    *claim* is the last write of the batch.
     """
 
     claim: Claim

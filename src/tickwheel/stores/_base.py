@@ -40,7 +40,7 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 _RUN_MS: Final = 60_000
-"""Length in ms of the sorted lists that hold pending jobs. An insertion moves only the jobs of one minute."""
+"""Range of due times, in ms, of one sorted list of pending jobs. An insertion moves only the jobs of one list."""
 
 
 class BaseStore:

@@ -185,8 +185,8 @@ class Plan:
 
         A `Begin` or `Settle` is valid only under the lease of the job's current shard. Any other write moves the job to
         the shard of its key. Afterwards, `away` has the current shard of each job that is not in its key's shard.
-        *found_in* has the current shard of each job that may not be in its key's shard. *manifests* and *onces* are
-        updated in place.
+        *found_in* maps keys to the current shards of their jobs; any other job is in its key's shard. *manifests* and
+        *onces* are updated in place.
         """
         after: dict[str, Job | None] = dict(before)
         away = self.away

@@ -416,8 +416,8 @@ class Store(Protocol):
         Pause *scope*, or resume it if *pause* is None; return True if it was already paused.
 
         A pause excludes the scope's jobs from `take_up`. Owners read the paused scopes every two seconds, and set aside
-        their due jobs. A second pause of a scope replaces its author and note. If the pause changes, *record* is
-        stored.
+        the due jobs of these scopes. A second pause of a scope replaces its author and note. If the pause changes,
+        *record* is stored.
         """
 
     def scopes(self) -> list[Pause]:

@@ -265,8 +265,8 @@ class Connections:
 
         The row is a job if *returns_job* is True; if not, it has integers and arrays of integers.
 
-        The call costs one round trip. If the connection is lost, the outcome is unknown. If *is_read* is True, the
-        statement only reads, and has no outcome. *call_s* is as in `writing`.
+        The call costs one round trip. If the connection is lost, the outcome is unknown, unless *is_read* is True.
+        *call_s* is as in `writing`.
         """
         if self._is_pooled or call_s > self._call_s:
             with self.writing(call_s) as connection:
