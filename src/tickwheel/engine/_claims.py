@@ -461,11 +461,10 @@ class ClaimBatcher:
     def _handlers_in_burst(self, entries: list[StagedJob]) -> set[str]:
         """
         Return the handlers of *entries* if *entries* are part of a burst; if not, an empty set.
-
-        A burst is more than a few entries, or any entries whose handler has a burst that is still being written.
         """
         handlers = {entry.job.handler for entry in entries}
         with self._lock:
+            # a few entries join a burst of their handlers that is still being written: they must not overtake it
             if len(entries) <= FEW and self._bursts.keys().isdisjoint(handlers):
                 return set()
             self._bursts.update(handlers)

@@ -6,8 +6,8 @@ not retried. If the store cannot write a batch, each acknowledgement is written 
 the good ones. If a single acknowledgement also fails, its text is written in ASCII, which every database accepts.
 
 A single acknowledgement is written at once. Further acknowledgements gather during that commit, for at least 5 ms from
-its start, and share the next commit. At a thousand firings a second, this pause of 5 ms saves four of five commits and
-half of the CPU. With n partitions, each pause is n times as long, so that the total number of commits stays the same.
+its start, and share the next commit. With n partitions, this pause is n times as long, so that the total number of
+commits stays the same.
 """
 
 from __future__ import annotations

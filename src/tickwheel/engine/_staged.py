@@ -600,10 +600,8 @@ def _step_all(entries: Iterable[StagedJob], step: Step) -> list[StagedJob]:
 def _is_known(job: Job, epoch: int, busy: StagedJob | None, waiting: StagedJob | None) -> bool:
     """
     Return True if a row that was read under the lease of *epoch* has no new information.
-
-    If an attempt of the job runs under an earlier lease, the row is new: that attempt can no longer be settled, so the
-    job must run again under this lease.
     """
+    # an attempt under an earlier lease can no longer be settled, so the job must run again under this lease
     if busy is not None and busy.epoch >= epoch:
         return True
     return waiting is not None and waiting.epoch >= epoch and waiting.job.generation >= job.generation
