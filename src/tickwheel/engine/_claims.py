@@ -278,7 +278,7 @@ class ClaimBatcher:
 
     def recover(self) -> None:
         """
-        Fire the jobs of commits whose outcomes were unknown, if the store has them as running.
+        After commits with unknown outcomes, fire the jobs that are running in the store.
 
         If the store cannot be read, the next call continues.
         """
