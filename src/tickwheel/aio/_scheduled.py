@@ -15,7 +15,7 @@ __all__ = ["Scheduled", "WakeUp"]
 
 class WakeUp:
     """
-    Represents all timers of a loop whose `_run_once` was replaced (nest_asyncio). Running it runs the due timers.
+    A handle that runs all due timers of a loop whose `_run_once` was replaced (nest_asyncio).
     """
 
     _cancelled = False

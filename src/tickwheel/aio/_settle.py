@@ -24,7 +24,7 @@ def settle(kind: type[BaseException], error: BaseException) -> None:
 
 def _insert(error: BaseException) -> None:
     """
-    Insert a TimeoutError before the first cancellation in the chain of exception contexts.
+    Insert a TimeoutError before the first cancellation in *error*'s chain of `__context__`.
     """
     while error.__context__ is not None:
         if isinstance(error.__context__, CancelledError):

@@ -3,9 +3,8 @@ A flight: one running call of a loader, and the keys that it loads.
 
 A signal handler, such as a time limit or Ctrl-C, may raise an exception between any two lines, but no key may stay
 blocked. So the state of an object in C shows whether a flight is running: a lock that the flight's thread holds, or a
-task that has not ended. The clean-up removes the loads and wakes the waiters. It may be repeated, and is called twice,
-the second time in a `finally`, because an exception may interrupt the first. If it is interrupted twice, the next
-caller removes what remains.
+task that has not ended. The clean-up, which removes the loads and wakes the waiters, may be repeated. It is called
+twice, the second time in a `finally`. If both calls are interrupted, the next caller of `take` cleans up.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Ticket: TypeAlias = tuple[int, list[int]]
-"""The result of `_core.Cache._begin_load`: the number of the last write before the load, and hashes of the key."""
+"""The result of `_core.Cache._begin_load`: the number of the last write, and hashes of the key."""
 
 OPEN: Final = object()
 """The outcome of a load that is still running."""
@@ -34,10 +33,8 @@ OPEN: Final = object()
 def held(lock: Any, step: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
     """
     Call *step* while holding a *lock*.
-
-    The `with` is on one line: at the end of a `with` on two lines, the line trace of a debugger may raise before the
-    lock is released. A signal handler cannot raise there.
     """
+    # on one line, because a debugger's line trace may raise at the end of a `with` on two lines, before the release
     with lock: return step(*args, **keywords)  # noqa: E701 - see above # fmt: skip
 
 
@@ -56,7 +53,7 @@ class Failure:
     The error of a load, for all callers that wait for the load.
 
     *outer* is the error that the thread was handling when it called the loader. If *is_given* is True, the loading
-    thread itself raises the original, and waiters get copies. If it is False, the first waiter gets the original.
+    thread itself raises the original, and each waiter gets a copy. Otherwise, the first waiter gets the original.
     """
 
     __slots__ = ("_first", "_template", "_traceback", "is_exception")
@@ -76,7 +73,7 @@ class Failure:
 
 def _from_the_loader(traceback: TracebackType | None) -> TracebackType | None:
     """
-    Return *traceback* from the loader's frame on. The frames above the loader belong to only one of the callers.
+    Return the part of *traceback* that begins in the loader.
     """
     while traceback is not None and str(traceback.tb_frame.f_globals.get("__name__")).startswith("tickwheel.cache."):
         traceback = traceback.tb_next

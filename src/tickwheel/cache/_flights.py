@@ -46,8 +46,7 @@ class Flights:
     """
     The running loads of one cache, at most one for each key.
 
-    The cache is an argument of each call, because a stored reference would make a reference cycle. For the same reason,
-    each function through which an error has passed deletes its references to loads.
+    The cache is an argument of each call, because a stored reference would make a reference cycle.
     """
 
     def __init__(self, timeout_s: float | None = None) -> None:
@@ -176,7 +175,7 @@ class Flights:
 
     def board(self, cache: Loading, keys: Iterable[Hashable], flight: Flight) -> int:
         """
-        Register a background load for each of the *keys* that is not being loaded, and return the number of these keys.
+        Register a background load for each of the *keys* that is not being loaded. Return the number of these loads.
 
         The caller holds the lock of this object and the gate of *flight*.
         """
@@ -223,7 +222,7 @@ class Flights:
 
     def _tidy(self, cache: Loading) -> None:
         """
-        Remove loads that were interrupted before they could report their end, whenever the number of loads has grown.
+        Remove interrupted loads, if the number of loads has doubled since the last search.
         """
         if self._orphans:
             cache._end_loads(self._orphans)
@@ -326,15 +325,12 @@ class Flights:
 
     def end(self, cache: Loading, flight: Flight) -> None:
         """
-        End a flight. Keys without an outcome get its failure. If it has not failed, the waiters load these keys.
-
-        Callers call this twice, the second time in a `finally`, because an exception of a signal handler may interrupt
-        the first call.
+        End *flight* and wake its waiters. Callers call this twice, because a signal handler may interrupt one call.
         """
         if not flight.is_ended:
             for load in list(flight.loads.values()):
                 if load.outcome is OPEN:
-                    load.outcome = flight.failure
+                    load.outcome = flight.failure  # without a failure, None: the waiters load this key
             held(self.lock, self._strike, cache, flight)
             flight.is_ended = True
         flight.wake()
@@ -423,10 +419,9 @@ def _ring(loop: asyncio.AbstractEventLoop, bell: asyncio.Event) -> None:
 
 def _opened(load: Load, loop: asyncio.AbstractEventLoop | None) -> tuple[Any] | None:
     """
-    Return the outcome of an ended load, or raise FailedLoadError. *loop* is the caller's event loop; None for a thread.
+    Return the outcome of *load* for a caller on *loop*; None if the caller must load the key itself.
 
-    The result is None if the caller must load the key itself. This is so if a task of another event loop ended with an
-    exception that is not an `Exception`, such as a cancellation.
+    A failure is raised as FailedLoadError. For a thread, *loop* is None.
     """
     outcome: Any = load.outcome
     try:
@@ -436,6 +431,6 @@ def _opened(load: Load, loop: asyncio.AbstractEventLoop | None) -> tuple[Any] | 
             return outcome  # type: ignore[no-any-return]
         if outcome.is_exception or load.flight.loop is loop:
             raise FailedLoadError(outcome.error())
-        return None
-    finally:
+        return None  # a cancellation or the like, in a task of another loop
+    finally:  # the error's traceback must not refer to loads, which refer to the error
         del load, outcome

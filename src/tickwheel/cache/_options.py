@@ -94,7 +94,7 @@ def _check_number(name: str, value: object, remedy: str) -> None:
 
 class Leaving:
     """
-    Calls `on_expire` or `on_evict` for each entry that has left the cache. Logs their errors, so that no lookup fails.
+    Calls `on_expire` or `on_evict` for each entry that has left the cache, and logs errors of these callbacks.
     """
 
     def __init__(self, options: Options) -> None:

@@ -19,9 +19,9 @@ ENDS: Final = (math.inf, -math.inf)
 LONGEST_NS: Final = 2**62
 """The longest finite lifetime in a cache with a user's timer: 146 years."""
 _ENDLESS: Final = 1e24
-"""A lifetime of this many units or more is endless, whatever the unit. Even in femtoseconds it is 31 years."""
+"""Lifetimes of at least this many units are endless."""
 _STEP_S: Final = 2**20
-"""Longer times are converted in steps of this many seconds. A float of one step still resolves nanoseconds."""
+"""Maximum number of seconds that are converted at once. A larger float would not resolve nanoseconds."""
 _REMEDY: Final = "or give the cache a clock, whose nanoseconds are known by its type: clock=MonotonicClock()"
 
 
@@ -74,9 +74,8 @@ class TimerClock:
     """
     Converts the results of a user's time function to nanoseconds since the first result, as a clock for the wheel.
 
-    Times are at least 0, and may exceed 292 years of seconds, because a timer may count in microseconds. A TypeError is
-    raised if *timer* does not return numbers or times, or is a function of the standard library that returns
-    nanoseconds.
+    Times may exceed 292 years of seconds, because a timer may count in microseconds. A TypeError is raised if *timer*
+    does not return numbers or times, or returns nanoseconds.
     """
 
     def __init__(self, timer: CacheTimer) -> None:

@@ -149,7 +149,7 @@ class Cron:
     @property
     def words(self) -> str | None:
         """
-        The line in English without its zone, such as "at 09:00 on Monday through Friday"; None with Quartz's terms.
+        The line in English without its zone, such as "at 09:00 on Monday through Friday"; None for a day such as `15W`.
         """
         return _fields.words_of(six_fields(self.line), has_seconds=len(self.line.split()) == WITH_SECONDS)
 

@@ -69,9 +69,8 @@ class Exclusion:
         """
         Return a time up to which all times from *instant* on are excluded, or None if *instant* is not excluded.
 
-        Times are in ms since the epoch, before the year 9999. The result is not later than the next change of the
-        zone's offset, because wall-clock times must then be compared again. *line* is the cron line of the series, if
-        the series uses the same zone. Times that *line* does not match then count as excluded.
+        Times are in ms since the epoch, before the year 9999. *line* is the cron line of the series, if the series uses
+        the same zone. Times that *line* does not match then count as excluded.
         """
         zone, start = zone_of(self.tz), instant // 1000
         wall = wall_of(start, zone)
@@ -116,8 +115,7 @@ def _end_of_match(line: str, wall: datetime, among: _fields.Clock) -> datetime |
     """
     Return the end of the period around *wall* in which *line* matches, or None if *line* does not match *wall*.
 
-    Only times in *among* matter: all other times count as matching. If *line* matches all times in *among*, the period
-    ends at the first day that *line* does not match.
+    Times outside *among* count as matching.
     """
     fields = six_fields(line)
     named = _fields.clock_of(fields)

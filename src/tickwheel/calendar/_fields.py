@@ -52,7 +52,7 @@ class NeverFiresError(Exception): ...
 
 def check(fields: str, *, needs_both: bool = False) -> None:
     """
-    Refuse six *fields* that cannot be read (BadFieldError), or that never match any day (NeverFiresError).
+    Raise BadFieldError if six *fields* cannot be read, or NeverFiresError if they never match any day.
 
     If *needs_both* is True, here and in the functions below, a day must match both day fields, even if a field begins
     with a star.
@@ -71,7 +71,7 @@ def check(fields: str, *, needs_both: bool = False) -> None:
 
 def next_wall(fields: str, wall: datetime, *, inclusive: bool, needs_both: bool = False) -> datetime | None:
     """
-    Return the first match of six *fields* after *wall* (if *inclusive*, at or after); None without a match in 50 years.
+    Return the first match of six *fields* after *wall* (if *inclusive*, at or after); None if 50 years have no match.
     """
     if wall.year > _LAST_YEAR:
         return None
@@ -88,7 +88,7 @@ def clock_of(fields: str) -> Clock:
 
 def words_of(fields: str, *, has_seconds: bool) -> str | None:
     """
-    Return an English description of six cron *fields*, made by cronsim; None if cronsim does not know these days.
+    Return an English description of six cron *fields*; None with a day such as `15W` or `L-3`.
     """
     (each, special), *others = _alternatives(fields)
     if special is not None or others:
@@ -146,9 +146,9 @@ def _next_of(fields: str, special: str | None, start: datetime, *, needs_both: b
 @lru_cache(maxsize=4096)
 def _alternatives(fields: str) -> tuple[tuple[str, str | None], ...]:
     """
-    Return the variants of *fields* that cronsim can read. Each is paired with a special term, such as `15W`, or None.
+    Split *fields* into pairs of fields that cronsim can read and a special day term, such as `15W`, or None.
 
-    A day that matches a variant counts only if it also satisfies the variant's term.
+    A day must match both parts of one pair.
     """
     second, minute, hour, day, month, weekday = fields.split()
     head, tail = f"{second} {minute} {hour}", f"{month} {weekday}"

@@ -86,9 +86,9 @@ def next_literal(next_wall: NextWall, zone: ZoneInfo, after: int) -> int | None:
 
 def next_once_a_day(next_wall: NextWall, zone: ZoneInfo, after: int, *, makes_up: bool = True) -> int | None:
     """
-    Return the first matching instant later than *after*, by the rule "once a day": one for each wall-clock time.
+    Return the first matching instant later than *after*, by the rule "once a day".
 
-    If *makes_up* is False, times of a day that the calendar of *zone* omits have no instant.
+    If *makes_up* is False, times on a day that the calendar of *zone* omits are left out.
     """
     wall = next_wall(wall_of(after, zone), inclusive=False)
     while wall is not None:
@@ -111,7 +111,7 @@ def next_by_policy(
 
 def _next_shown(next_wall: NextWall, zone: ZoneInfo, after: int, overlap: DstOverlap) -> int | None:
     """
-    Return the first matching instant later than *after*. For times shown twice, *overlap* says which showing counts.
+    Return the first matching instant later than *after*. *overlap* is the policy for times shown twice.
     """
     while (found := next_literal(next_wall, zone, after)) is not None and overlap is not DstOverlap.BOTH:
         wall = wall_of(found, zone)

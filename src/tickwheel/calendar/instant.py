@@ -1,5 +1,5 @@
 """
-Internal: parses a caller's instant of the wall clock.
+Internal: parses instants of the wall clock.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def instant(when: Instant, name: str = "when") -> tuple[int, tzinfo]:
     """
     Convert *when* to nanoseconds since the epoch; also return the zone for display.
 
-    The nanoseconds are rounded up: neither the result, nor the result as a float of seconds, is before *when*. The
-    errors are those of `call_at_wall`.
+    The nanoseconds are rounded up, so the result is never before *when*, even as a float of seconds. The errors are
+    those of `call_at_wall`.
     """
     zone: tzinfo = UTC
     if isinstance(when, str):

@@ -30,7 +30,7 @@ _UTC: Final = b"TZif" + bytes(16 + 19) + b"\x01" + bytes(3) + b"\x04" + bytes(6)
 """The contents of a zone file for UTC, used where the system has no zone files: a header, the offset 0 and the name."""
 _UTC_NAMES: Final = frozenset({"UTC", "Etc/UTC", "UCT", "Etc/UCT", "Universal", "Etc/Universal", "Zulu", "Etc/Zulu"})
 _NO_ZONES: Final = frozenset({"localtime", "posixrules", "Factory", "posix", "right"})
-"""Names in the folder of zone files that are refused: not zones, or dependent on the machine or on leap seconds."""
+"""Names of zone files that are refused: they are not zones, or depend on the machine or on leap seconds."""
 
 
 def zone_name(tz: str | tzinfo) -> str:
@@ -119,7 +119,7 @@ def zone_of(tz: str) -> ZoneInfo:
 
 def zone_release() -> tuple[str, str] | None:
     """
-    Return the release of the zone data ("" if unknown), and the folder or package of the data; None without any data.
+    Return the release of the zone data ("" if unknown), and the data's folder or package; None if there is no data.
 
     Like Python, the function searches the system's folders first, and then the package `tzdata`.
     """
@@ -139,7 +139,7 @@ def zone_release() -> tuple[str, str] | None:
 @lru_cache(maxsize=512)
 def zone_data(tz: str) -> bytes:
     """
-    Return the contents of the zone file of *tz*, which are equal for aliases of a zone; without a file, the name.
+    Return the contents of the zone file of *tz*, or the name if there is no file. They are equal for aliases of a zone.
     """
     if tz in _UTC_NAMES:
         return _UTC

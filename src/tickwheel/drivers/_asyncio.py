@@ -17,7 +17,7 @@ __all__ = ["AsyncioDriver"]
 PAUSE_MIN_S: Final = 1e-6
 
 _Watched: TypeAlias = Callable[[], asyncio.Handle | None]
-"""Returns a handle as long as the loop holds it, then None."""
+"""Returns a handle until the loop drops it, then None."""
 
 
 class AsyncioDriver(DriverInLoop):

@@ -14,7 +14,7 @@ from typing import Final
 __all__ = ["HotKeys"]
 
 SIZE: Final = 64
-"""Number of keys in the table of counts. A key with less than 1/64 of the operations is never hot."""
+"""Number of keys in the table of counts."""
 
 WINDOW: Final = 4_096
 """Number of operations after which all counts are halved, so that keys do not stay hot forever."""

@@ -62,10 +62,10 @@ class DriverInLoop(NonCopyable, ABC):
     @abstractmethod
     async def wait_closed(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - its end cancels nothing
         """
-        Wait until the coroutines of the stopped driver have ended, at most *timeout* seconds. Return True if they have.
+        Wait at most *timeout* seconds until the coroutines of the stopped driver have ended. Return True if they have.
 
-        If a coroutine of the driver calls this method, the wait leaves that coroutine out. If *is_shielded* is True, a
-        cancellation of the caller takes effect after the coroutines have ended.
+        A coroutine of the driver that calls this method is not waited for. If *is_shielded* is True, a cancellation of
+        the caller takes effect after the coroutines have ended.
         """
 
     @abstractmethod

@@ -15,15 +15,13 @@ class KeyShard:
     """
     The shard of a key that is pending or expiring.
 
-    *lives* is the number of the key's pending timers, plus the number of its expiries whose `on_expire` has not ended.
-    A key does not move to another wheel while its `on_expire` is running. The wheel is referenced weakly, because its
-    thread refers to this object, and would otherwise keep the wheel alive.
+    *lives* is the number of the key's pending timers and unfinished expiries.
     """
 
     __slots__ = ("_wheel", "lives")
 
     def __init__(self, wheel: TimerWheel) -> None:
-        self._wheel = weakref.ref(wheel)
+        self._wheel = weakref.ref(wheel)  # the wheel's thread refers to this object, and must not keep the wheel alive
         self.lives = 0
 
     @property
@@ -39,7 +37,7 @@ class KeyShard:
 
 class OnExpire(KeyedTimerProxy):
     """
-    Calls the user's callback for an expired key, and then the method *end_life*, to which it refers weakly.
+    Calls the user's callback for an expired key, and then *end_life*, through a weak reference.
     """
 
     __slots__ = ("_end_life",)

@@ -1,12 +1,12 @@
 """
-Shards: several wheels, each with its own thread, behind the keyed methods of one wheel.
+Several wheels, called shards, each with its own thread, behind the keyed methods of one wheel.
 
 A hash assigns each key to a shard. The callbacks of a shard run one after the other, so expiries of one key keep their
 order, and a blocking callback delays only its own shard.
 
-The assignment of a key changes when a shard is added, or when the key becomes hot. The key then moves with its next
-`set` or `move`. If its callback is running at that moment, the key stays where it is, because two callbacks of one key
-must not run at the same time. Adding a shard copies no keys and blocks no thread.
+The assignment of a key changes when a shard is added, or when the key becomes hot. The key moves at its next `set` or
+`move`, unless its callback is running then: two callbacks of one key must not run at the same time. Adding a shard
+copies no keys and blocks no thread.
 """
 
 from __future__ import annotations
@@ -341,7 +341,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def _cool(self, key: Hashable) -> None:
         """
-        Move a key that is no longer hot from its own wheel to its shard, unless the shard is full. Close that wheel.
+        Move a key that is no longer hot from its own wheel to its shard, and close that wheel.
         """
         wheel = self._hot.pop(key)
         self._retiring.append(wheel)

@@ -102,7 +102,7 @@ class TaskSet:
 
     async def wait(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - its end cancels nothing
         """
-        Wait at most *timeout* seconds for all tasks, except tasks that wait here. Return True if they have ended.
+        Wait at most *timeout* seconds for all tasks, except tasks that call this. Return True if they have ended.
 
         If *is_shielded* is True, a cancellation of the caller is raised after the tasks have ended; otherwise, at once.
         """

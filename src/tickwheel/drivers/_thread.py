@@ -19,9 +19,7 @@ __all__ = ["ThreadDriver"]
 
 TURN_MAX: Final = 1024
 """
-Limit of one call of `fire_due`: the number of callbacks, and of steps in the search for due timers.
-
-The next call follows immediately. The limit keeps many due timers from holding the interpreter for long.
+Maximum number of timers that one call of `fire_due` fires, so that other Python threads get their turn.
 """
 
 PAUSE_S: Final = 0.1
@@ -39,10 +37,10 @@ class ThreadDriver(NonCopyable):
     Fires in one daemon thread, which starts with the first timer and sleeps until the next deadline.
 
     Callbacks run in that thread, one after the other. The thread ends when the driver is stopped, or when the wheel is
-    unreferenced and no timer is pending. If a kept bound method then sets another timer, a new thread starts. If
-    a callback raises an exception that is not an `Exception`, such as KeyboardInterrupt or SystemExit,
-    `threading.excepthook` receives it, and the driver continues. A callback that calls `sys.exit()` ends only itself.
-    Errors of a clock or a wheel also go to `threading.excepthook`, and the driver tries again after 0.1 seconds.
+    unreferenced and no timer is pending. If a callback raises an exception that is not an `Exception`, such as
+    KeyboardInterrupt or SystemExit, `threading.excepthook` receives it, and the driver continues. A callback that calls
+    `sys.exit()` ends only itself. Errors of a clock or a wheel also go to `threading.excepthook`, and the driver tries
+    again after 0.1 seconds.
 
     In the child of a fork, the wheel is empty, and gets a new thread with its first timer. If a callback forks, the
     wheel is closed in the child, because the only thread there is the one that runs the callback.

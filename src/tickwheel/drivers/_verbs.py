@@ -194,9 +194,9 @@ class TimerVerbs:
         Call *callback* with *args* whenever the wall clock of a zone matches a cron line, never early.
 
         Lines, zones and rules are the same as for a `Scheduler`'s recurring jobs. The wall clock may be set at any
-        time, so a series reads it once a minute and at each firing; `stats()` counts each reading as a firing. An idle
-        series costs only these readings. If a step of the clock or a suspend skips the time of a firing, this firing
-        comes up to a minute later. The other errors are those of `call_later`.
+        time, so a series reads it once a minute and at each firing; `stats()` counts each reading as a firing. If a
+        step of the clock or a suspend skips the time of a firing, this firing comes up to a minute later. The other
+        errors are those of `call_later`.
 
         Args:
             line: Five fields, minute first, or six, second first; or a nickname such as `@daily`.

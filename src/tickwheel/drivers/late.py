@@ -1,5 +1,5 @@
 """
-Internal: a manual driver that also fires timers set by threads for a time that the clock has already passed.
+Internal: a manual driver that also fires timers that were already due when a thread set them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Series(Protocol):
 
 class LateDriver(ManualDriver):
     """
-    Fires as a manual clock moves, and also fires timers that threads set for a time that the clock has just passed.
+    Fires when a manual clock is moved, and also fires timers that were already due when a thread set them.
 
     Without this driver, such a timer would wait for the next move of the clock, which a test may never make.
     *call_every* is a function, such as `TimerWheel().call_every`, that starts a series of calls in real time.

@@ -23,15 +23,14 @@ class Ending:
     Records that one context has ended, and calls the registered callbacks.
 
     All methods may be called from any thread, and no callback runs under the lock. A context refers strongly to its
-    ancestors, but weakly to its descendants. A dict that related contexts share keeps a context alive while it has
-    registered callbacks.
+    ancestors, but weakly to its descendants.
     """
 
     def __init__(self) -> None:
         self.reason: Reason | None = None
         self._above: Ending | None = None
         self._calls: dict[object, ref[Ending] | Callable[[Reason], object]] = {}
-        self._kept: dict[object, Ending] = {}
+        self._kept: dict[object, Ending] = {}  # shared by related contexts; keeps those with callbacks alive
         self._ways: list[Ending] | None = None  # the stack of contexts still to be ended; set when this context ends
         self._left: deque[tuple[object, ref[Ending] | Callable[[Reason], object]]] = deque()
         self._lock = new_lock(OUTER)
@@ -67,8 +66,7 @@ class Ending:
         """
         End the context for *reason*, and run its callbacks in order of registration. Return False if it had ended.
 
-        Descendants end in a loop, not by recursion, because a chain of contexts may have any length. An `Exception` of
-        a callback is logged. Of other exceptions, the first is raised after all callbacks have run.
+        An `Exception` of a callback is logged. Of other exceptions, the first is raised after all callbacks have run.
         """
         if self.reason is not None:
             return False
@@ -103,7 +101,7 @@ class Ending:
 
 def _end_all(ways: list[Ending], reason: Reason, kept: dict[object, Ending], failures: list[BaseException]) -> None:
     """
-    End the contexts on the stack *ways*, and their descendants. After an interruption, call it again to continue.
+    End the contexts on the stack *ways*, and their descendants. An interrupted call can be repeated.
     """
     while ways:
         ending = ways[-1]
@@ -132,8 +130,8 @@ class BoundCallback(TimerProxy):
     """
     The callback of a timer that is cancelled when its context ends.
 
-    Only the engine holds this object, and releases it when the timer has fired, was cancelled or was refused. The
-    finalizer of this object then unregisters it from the context.
+    Only the engine holds this object. When the engine releases it, a finalizer unregisters the callback from the
+    context.
     """
 
     _forget: Callable[[], object] = bool

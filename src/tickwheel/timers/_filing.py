@@ -1,8 +1,8 @@
 """
 The set of pending timers, and the wheel that contains them.
 
-A step is one call of the wheel. During a step, other threads wait for the engine's lock, but the same thread may
-re-enter: a finalizer or a signal handler may run at any time, and set, move or cancel timers. Therefore:
+A step is one call of the wheel. The engine's lock keeps other threads out, but a finalizer or a signal handler may run
+in the same thread at any time, and set, move or cancel timers. Therefore:
 
 * The state of a timer (`live`, its `deadline`) is checked and changed without a function call in between.
 * The wheel is updated from that state, one step at a time. A re-entrant call only puts its timer into `_late`. The
@@ -64,15 +64,12 @@ class Filing:
     def file(self, timer: WheelTimer) -> None:
         """
         Update the wheel for *timer*, now or at the end of the current step.
-
-        During a step (a call of the wheel), a wheel of limited span cannot be asked whether it accepts a deadline. A
-        set or move then raises a ReentrantError.
         """
         if not self.is_in_step:
             self._step(self._follow, timer)
         elif self.wheel.abilities.span_ns is None or timer not in self.live:
             self._late.append(timer)
-        else:
+        else:  # during a step, such a wheel cannot be asked whether it accepts the deadline
             raise ReentrantError("a set or move on a wheel of limited span")
 
     def next_expiration(self) -> int | None:
@@ -98,7 +95,7 @@ class Filing:
 
     def take(self) -> WheelTimer | None:
         """
-        Take the next timer that `collect` found due. Return None if none is left, or the wheel may have an earlier one.
+        Take the next timer that `collect` found due. Return None if `collect` must be called again.
         """
         batch = self._batch
         while batch and batch[0].deadline <= self._reach:

@@ -17,8 +17,7 @@ def roundest(first: int, last: int) -> int:
     """
     Return the integer in *first*..*last* with the most trailing zero bits.
 
-    The result is unique (apart from 0), because between two adjacent odd multiples of 2**k there is a multiple of
-    2**(k+1). So timers with overlapping ranges tend to choose the same instant. Linux rounds timers in this way.
+    Timers with overlapping ranges therefore tend to choose the same instant. Linux rounds timers in this way.
 
     >>> roundest(5, 9), roundest(5, 7), roundest(5, 5)
     (8, 6, 5)

@@ -169,10 +169,10 @@ class Context(NonCopyable):
 
     def on_end(self, callback: Callable[[], object]) -> Callable[[], object]:
         """
-        Call *callback* once, in the thread that ends the context, or now if the context has already ended.
+        Call *callback* once when this context ends, or now if it has already ended.
 
-        If *callback* raises an `Exception`, the exception is logged. Any other exception, such as SystemExit, is raised
-        in that thread after all other callbacks have run and all descendants have ended.
+        The call is in the thread that ends the context. If *callback* raises an `Exception`, the exception is logged.
+        Any other exception, such as SystemExit, is raised after all callbacks have run and all descendants have ended.
 
         Returns:
             A function that unregisters the callback. It has no effect once the context has ended.

@@ -145,7 +145,7 @@ class Engine(Protocol):
     """
     Receives every coroutine that a callback returns, and the callback's timer.
 
-    The second argument for timers of `call_later_many` is as in `on_error`. `on_coroutine` is called in the callback's
+    For timers of `call_later_many`, the second argument is as in `on_error`. `on_coroutine` is called in the callback's
     context. None means that coroutines are not awaited. Then a coroutine function is refused when its timer is set. If
     an ordinary function returns a coroutine, the coroutine is closed, and `on_error` receives a TypeError.
     """
@@ -236,15 +236,17 @@ class Engine(Protocol):
 
     def arm(self) -> int | None:
         """
-        Prepare one call of `on_earlier`, and return the time of the next `fire_due` in clock nanoseconds.
+        Return the time of the next `fire_due` in clock nanoseconds, or None if no call of `fire_due` is needed.
 
-        If a timer is due, the result is a time in the past. None means that no call of `fire_due` is needed. From then
-        on, `on_earlier` is called once when a timer gets an earlier deadline.
+        If a timer is due, the result is a time in the past. After this call, `on_earlier` is called once when a timer
+        gets an earlier deadline.
         """
 
     def disarm(self) -> None:
         """
-        Call `on_earlier` at the next set or move of a timer, for any deadline. For drivers that lost their wake-up.
+        Let the next timer that is set or moved call `on_earlier`, whatever its deadline.
+
+        Drivers that lost their wake-up call this method.
         """
 
     def fire_due(self, limit: int | None = None) -> int:

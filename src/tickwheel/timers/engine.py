@@ -137,7 +137,7 @@ class WheelEngine(BulkVerbs):
 
     def _advance_to_now(self) -> None:
         """
-        Advance a wheel with ticks to now, because such a wheel measures its span from its last `advance`.
+        Advance a wheel with ticks to now, because its span counts from its last `advance`.
         """
         if self._has_ticks:
             now = self.clock.monotonic_ns()
@@ -159,11 +159,9 @@ class WheelEngine(BulkVerbs):
 
     def _withdraw_if_closed(self, timers: Iterable[WheelTimer]) -> int:
         """
-        Remove those of *timers* that are pending although the wheel was closed. Return their number.
-
-        A tracer or signal handler may close the wheel in the middle of a set or move. `close` has then not returned the
-        timers of that set or move.
+        Remove those of *timers* that were set although the wheel was closed. Return their number.
         """
+        # a signal handler may close the wheel during a set or move; `close` has not returned the timers of that call
         late = [timer for timer in timers if timer in self._filing.live] if self._is_closed else []
         for timer in late:
             self._filing.live.pop(timer, None)
@@ -339,7 +337,7 @@ class WheelEngine(BulkVerbs):
 
     def _source(self, timer: WheelTimer, callback: Callback) -> WheelTimer | Callback:
         """
-        Return what hooks get with an outcome of *callback*: its timer, or, for a timer without a handle, *callback*.
+        Return the object that hooks receive with an outcome: *timer*, or *callback* for a timer without a handle.
         """
         return callback if isinstance(timer, BulkTimer) and self.runner is None else timer
 

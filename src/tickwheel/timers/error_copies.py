@@ -37,7 +37,7 @@ def copy_error(error: _E, traceback: TracebackType | None, outer: BaseException 
 
 def _copy_of(error: _E) -> _E | None:
     """
-    Return a copy that was never raised, or None if the copy would not equal *error*.
+    Return a copy of *error*, or None if an equal copy cannot be made.
     """
     kind = type(error)
     base: Any = kind
@@ -92,7 +92,7 @@ def _state(error: BaseException) -> list[Any]:
 
 def _comparable(value: Any) -> Any:
     """
-    Return a key for comparisons: an int or str itself, the ids of the items of a tuple, or the id of any other value.
+    Return *value* if it is an int or a str; otherwise its id, or the ids of a tuple's items.
     """
     if type(value) in {int, str}:
         return value
@@ -107,7 +107,7 @@ def _link(twin: BaseException, error: BaseException, outer: BaseException | None
 
 def _before(error: BaseException | None, outer: BaseException | None) -> BaseException | None:
     """
-    Return *error*, or a copy of it, with a chain of causes and contexts that does not lead to *outer*.
+    Return *error*, or a copy of it, with a chain of causes and contexts that stops before *outer*.
     """
     if error is None or error is outer:
         return None

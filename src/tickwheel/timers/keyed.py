@@ -42,7 +42,7 @@ class Keyed(Keys, NonCopyable):
     """
     The keyed timers of an engine. All methods may be called from any thread.
 
-    If a firing competes with a cancel, set or move of the same key, the first to take the lock wins. After a move that
+    If a key is cancelled, set or moved while it expires, the thread that takes the lock first wins. After a move that
     returned True, the key does not expire at its old time. *on_expire* is called with key and value, without a lock.
     """
 
@@ -183,7 +183,7 @@ class Keyed(Keys, NonCopyable):
 
     def _take_ended(self, pending: list[Pending]) -> list[_Entry]:
         """
-        Forget the keys whose timers are in *pending*. Return the old entries; the caller drops them without the lock.
+        Forget the keys whose timers are in *pending*. Return their entries, which the caller drops without the lock.
         """
         for each in pending:
             if isinstance(each.callback, _Entry):
@@ -210,14 +210,14 @@ class Keyed(Keys, NonCopyable):
 
     def expire(self, entry: _Entry) -> object:
         """
-        Call `on_expire` for *entry*, unless a cancel, set or move came first. Return its result.
+        Call `on_expire` for *entry* and return its result, unless the key was cancelled, set or moved before.
         """
         assert self._on_expire is not None
         return self._end(entry, self._on_expire)
 
     def refuse(self, entry: _Entry) -> None:
         """
-        End *entry* without calling the user's code, unless a cancel, set or move came first.
+        End *entry* without calling the user's code, unless the key was cancelled, set or moved before.
         """
         self._end(entry, self._on_expire.refused if isinstance(self._on_expire, KeyedTimerProxy) else None)
 
@@ -250,8 +250,7 @@ class _TimerInContext:
     """
     Wraps the timer of a key that was set with a context, so that the native code does not recognise the timer.
 
-    If the key is set again, the native code moves a timer that it recognises, and the old context stays. This timer
-    must be ended instead.
+    If the key is set again, the timer must be ended: the native code would move it, and the old context would stay.
     """
 
     __slots__ = ("_timer",)
@@ -265,7 +264,7 @@ class _TimerInContext:
 
 class _Entry(TimerProxy):
     """
-    A key of *keyed*, with its value and timer. It is the timer's callback, and is ended under the lock of *keyed*.
+    A key of *keyed*, with its value. This object is the callback of the key's timer.
     """
 
     __slots__ = ("is_live", "key", "keyed", "timer", "value")

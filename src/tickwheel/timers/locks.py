@@ -24,7 +24,7 @@ OUTERMOST: Final = 0
 OUTER: Final = 1
 """Rank of a lock whose holder may call an engine."""
 MIDDLE: Final = 2
-"""Rank of a driver's lock. Holders of the two outer ranks may wake the driver."""
+"""Rank of a driver's lock."""
 INNER: Final = 3
 """Rank of an engine's lock. Its holder calls no code that takes another lock."""
 

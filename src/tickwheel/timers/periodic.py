@@ -225,7 +225,7 @@ class Periodic(TimerProxy):
         """
         Fire once more in the next turn, or after a running firing. Return True if the series is going to fire.
 
-        The firings in phase do not change. The additional firing counts as one of `times`. A series that is paused or
+        All other firings keep their times. The additional firing counts as one of `times`. A series that is paused or
         over does not fire.
         """
         with self._lock:
@@ -374,12 +374,11 @@ class Periodic(TimerProxy):
     def _move_on(self, now: Reading, missed: int, *, is_extra: bool) -> None:
         """
         Move to the next time, unless this firing is additional (*is_extra*).
-
-        One line makes all changes, so that an exception of a signal handler comes before or after all of them.
         """
         phase = self._phase
         left_out, state = (0, phase.state) if is_extra or self._is_over else phase.following(now)
         stays_extra = self._is_extra and self._firing is not None
+        # one line, so that an exception of a signal handler comes before or after all changes
         phase.state, self.missed, self._firing, self._is_extra = state, missed + left_out, None, stays_extra
 
     def _let_go(self) -> None:

@@ -16,7 +16,7 @@ __all__ = ["KeyedTimerProxy", "TimerProxy", "end_all", "given", "listed", "shown
 
 class TimerProxy(ABC, NonCopyable):
     """
-    A callback, given to an engine, that does more than call the user's function.
+    A callback for an engine that does more than call the user's function.
     """
 
     __slots__ = ()
@@ -34,13 +34,13 @@ class TimerProxy(ABC, NonCopyable):
 
     def handle(self, timer: Any) -> Any:
         """
-        Return the user's handle. By default it is the engine's *timer*.
+        Return the object that users get as the timer's handle. By default, it is the engine's *timer*.
         """
         return timer
 
     def times(self, pending: Pending) -> tuple[float, float]:
         """
-        Return the user's deadline and remaining time. They may differ from those of the engine's timer, *pending*.
+        Return the deadline and remaining time that users see; by default, those of *pending*, the engine's timer.
         """
         return pending.deadline, pending.remaining
 
@@ -51,10 +51,10 @@ class TimerProxy(ABC, NonCopyable):
 
     def failed(self) -> None:
         """
-        Called after a call of this object, or of `refused`, has raised. Complete the steps that are not done.
+        Complete the remaining steps after a call of this object, or of `refused`, has raised.
 
-        The exception may come from a signal handler, at any line, so steps that are done must not be repeated. The
-        timer can still be rescheduled.
+        A signal handler may raise at any line, so an implementation must not repeat a step. The timer can still be
+        rescheduled.
         """
 
     def refused(self) -> None:
@@ -71,7 +71,7 @@ def given(callback: Callback | None, args: tuple[Any, ...]) -> tuple[Callback | 
 
 def shown(pending: Pending) -> Pending:
     """
-    Convert an engine's description of a timer to the user's terms.
+    Return *pending* with the user's callback, times and handle in place of the engine's.
     """
     callback = pending.callback
     if not isinstance(callback, TimerProxy):
@@ -103,7 +103,7 @@ def end_all(pending: Iterable[Pending]) -> None:
 
 class KeyedTimerProxy(ABC):
     """
-    A callback for a wheel's `on_expire` that does more than call *callback*, the user's function.
+    Wraps *callback*, the user's `on_expire`, and does more than call it.
     """
 
     __slots__ = ("callback",)

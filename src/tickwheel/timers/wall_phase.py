@@ -5,10 +5,10 @@ The wheel counts monotonic time, but the wall clock may be set at any moment. So
 once a minute, and computes its deadline again. It fires when the wall clock shows the instant, never before:
 
     if the clock is set             the series
-    forward past the instant        fires at the next reading, or leaves this firing out, as the misfire rule says
+    forward past the instant        fires at the next reading, or skips the firing, by the misfire rule
     back                            continues with the next match after the new time, even if the clock has already
                                     shown that match
-    forward and back between two    does not notice it
+    forward and back between two    is not affected
     readings
 
 All series of a machine read the clock at the whole minutes of the monotonic clock, so they share wake-ups.
@@ -50,7 +50,7 @@ _GRACE_NS: Final = MISFIRE_GRACE_MS * NS_PER_MS
 _FIRST_NS: Final = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1) * 1_000 + 2 * 86_400 * 10**9
 """The first instant that every zone can represent as a datetime. An earlier instant is due at once."""
 _COUNTED_MAX: Final = 100
-"""Maximum number of missed firings that are counted at once. A cron line of seconds has 31 million firings a year."""
+"""Maximum number of missed firings that are counted at once."""
 
 
 class WallPhase:
@@ -62,7 +62,7 @@ class WallPhase:
     """
 
     missed: Final[Missed] = "skip"
-    """Policy for missed firings after `set_interval` has replaced this phase."""
+    """Policy for missed firings if `set_interval` replaces this phase."""
 
     def __init__(
         self, rule: Rule, zone: tzinfo, after: int, misfire: Misfire = Misfire.ONCE, jitter: Seconds = 0.0
@@ -86,7 +86,7 @@ class WallPhase:
 
     def look(self, now: Reading) -> tuple[int, State]:
         """
-        Return the number of missed firings to leave out, and the `state` adapted to the present wall-clock time.
+        Return the number of missed firings to leave out, and the `state` as of *now*.
         """
         wall, state = now[1], self.state
         after, _, due = state
@@ -125,13 +125,11 @@ class WallPhase:
 
     def _leave_out(self, state: State, wall: int) -> tuple[int, State]:
         """
-        Leave out the firings after the due one, up to *wall*. Return their number, and the `state` of the next firing.
-
-        The jitter of the due firing is subtracted from *wall*, so that no firing is left out because of jitter.
+        Leave out the firings after the due one, up to *wall*. Return their number and the `state` of the next firing.
         """
         _, reached, due = state
         assert reached is not None
-        wall -= due - reached
+        wall -= due - reached  # jitter alone must not leave a firing out
         count, following = 0, self._rule(reached)
         while following is not None and following <= wall and count < _COUNTED_MAX:
             count, reached, following = count + 1, following, self._rule(following)
@@ -140,7 +138,7 @@ class WallPhase:
 
     def _state_after(self, after: int, due: int) -> State:
         """
-        Return the `state` for the first instant later than *after*. After the last instant, a series ends; *due* stays.
+        Return the `state` for the first instant after *after*; at the end of a series, a state without an instant.
         """
         instant = self._rule(after)
         if instant is not None:

@@ -82,11 +82,11 @@ class Card:
         breaks: The load at which the design breaks down.
         seen: The measurements that show this breakdown: "operation", "fire", "ring", "beat", "ticks" or "burst".
         advise: Returns the geometry that suits a load.
-        shown: Returns options for a drawing of the wheel under a load, with few slots.
-        fit: Adds the missing options for a load to the given ones; by default the advised options.
+        shown: Returns options, with few slots, for a drawing of the wheel under a load.
+        fit: Completes given options for a load; by default, with the advised options.
         options: Names of the options: tick, in seconds, and slots.
-        compared: Options for comparisons with other designs, if they do not depend on the load.
-        trials: Sets of options; a random test runs with each.
+        compared: Options for comparisons with other designs; empty if the options depend on the load.
+        trials: Sets of options for random tests.
         is_ticked: True if the original implementations wake up at every tick.
     """
 

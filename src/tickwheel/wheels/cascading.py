@@ -19,10 +19,9 @@ again, each in a finer ring.
 |-------------------|---------------|-----------------------------------------------------------------------------|
 | `insert`          | O(1)          | at most five comparisons; O(log n) if the entry waits in the heap           |
 | `cancel`, move    | O(1)          | any entry can be removed from its slot                                      |
-| `advance`         | O(1)          | per entry: it cascades at most four times in its life                       |
-| `next_expiration` | O(1)          | one search of at most 256 bits. If the near ring is empty, the first        |
-|                   |               | occupied far slot is read, and the result is remembered until the earliest  |
-|                   |               | entry leaves                                                                |
+| `advance`         | O(1)          | per entry, which cascades at most four times                                |
+| `next_expiration` | O(1)          | one search of at most 256 bits. If the near ring is empty, one far slot is  |
+|                   |               | read, and the result is remembered until the earliest entry leaves          |
 
 The originals move tick by tick, even when idle (`execute, shift, execute`, four hundred times a second). Here the
 counter jumps to the next occupied slot of any ring. The originals also mistake an entry that is due in nearly 2^32
@@ -64,9 +63,9 @@ if TYPE_CHECKING:
 __all__ = ["CascadingWheel"]
 
 BITS: Final = (8, 6, 6, 6, 6)
-"""Number of bits of the counter that index the slots of each ring."""
+"""For each ring, the number of bits of the counter that index the ring's slots."""
 SHIFTS: Final = (0, 8, 14, 20, 26)
-"""Number of bits of the counter below those of each ring."""
+"""For each ring, the number of bits of the counter below the ring's bits."""
 LATER: Final = len(SHIFTS)
 """Level number of the entries that are due after the counter has wrapped."""
 COUNTER_BITS: Final = 32
@@ -183,7 +182,7 @@ class FiveRings:
 
 def _level_for(tick: int, pointer: int) -> int:
     """
-    Return the finest ring for which *tick* and *pointer* agree in all higher bits, or LATER if there is no such ring.
+    Return the finest ring for which *tick* and *pointer* agree in all bits above the ring's bits, or else LATER.
     """
     differing = (tick ^ pointer).bit_length()
     for level, (shift, bits) in enumerate(zip(SHIFTS, BITS, strict=True)):

@@ -52,7 +52,7 @@ class Abilities(NamedTuple):
         """
         Return the first time at which `advance` delivers an entry with this *deadline*, or None for `NEVER`.
 
-        In a design with ticks this is the end of the entry's tick. The last tick is shorter: it ends at `NEVER`.
+        In a design with ticks, this is the end of the entry's tick. The last tick is cut short at `NEVER`.
         """
         if deadline == NEVER:
             return None
@@ -95,8 +95,8 @@ class Wheel(Protocol):
         """
         Move the entry to *deadline* under the same id. Return True if the entry was pending.
 
-        Among equal deadlines a moved entry counts as set at the time of the move. The errors are those of `insert`.
-        After an error, the entry stays where it was.
+        Among equal deadlines, the entry counts as newly set. The errors are those of `insert`. After an error, the
+        entry stays where it was.
         """
 
     def deadline(self, id: int) -> int | None:

@@ -7,7 +7,7 @@ With `tick=1, slots=8`:
     0       1 tick         8 ticks        below 8 ticks, counted from the pointer (the current tick)
     1       8 ticks        64 ticks       below 64 ticks; made when wheel 0 cannot accept a delay
     2       64 ticks       512 ticks      below 512 ticks; made when wheel 1 cannot accept a delay
-    ...                                   each wheel accepts 8 times longer delays, so some wheel accepts any delay
+    ...                                   of any length, because each wheel spans 8 times as much as the last
 
     queue   the occupied slots of all wheels, by their first ticks: [wheel 0: 5] [wheel 0: 7] [wheel 1: 8] ...
 
@@ -18,9 +18,9 @@ entries, which are nearer now, are filed again in a finer wheel.
 |-------------------|-----------------------|------------------------------------------------------------------|
 | `insert`          | O(wheels)             | finds the wheel; O(log slots in use) if its slot was empty       |
 | `cancel`, move    | O(1)                  | O(log slots in use) if the slot was or becomes empty             |
-| `advance`         | O(wheels)             | per entry: it cascades at most once in each wheel                |
-| `next_expiration` | O(slots in use)       | once the earliest entry has left: reads the slots, in order,     |
-|                   |                       | until no later slot can have an earlier entry; else O(1)         |
+| `advance`         | O(wheels)             | per entry, which cascades at most once in each wheel             |
+| `next_expiration` | O(slots in use)       | once the earliest entry has left: reads slots in order, as long  |
+|                   |                       | as a slot may have an earlier entry; else O(1)                   |
 
 The source: G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels", 1987, scheme 7. The queue of slots, with
 which a wheel needs no periodic tick, comes from Kafka's purgatory (`kafka.utils.timer`).

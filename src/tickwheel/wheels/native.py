@@ -7,9 +7,9 @@ The wheel of the native core, the default.
     2        2^22 ns           2^28 ns
     ...      ...               ...
 
-The highest bit in which an entry's deadline differs from the current time determines its level, so every deadline fits.
-Entries expire at their exact deadlines: when the time of a slot begins, its entries are sorted. `crates/wheel` has the
-algorithm and its table of costs. This module wraps the crate in the protocol.
+An entry's level depends on the highest bit in which its deadline differs from the current time. Every deadline fits.
+When the time of a slot begins, its entries are sorted, so each entry expires at its exact deadline. `crates/wheel` has
+the algorithm and its table of costs. This module wraps the crate in the protocol.
 
     >>> wheel = NativeWheel()
     >>> tea = wheel.insert(240, "tea")

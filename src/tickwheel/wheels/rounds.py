@@ -13,9 +13,8 @@ With `tick=1, slots=8`, at the end of tick 10, which is in round 1:
 | `insert`          | O(1)             | one division                                                      |
 | `cancel`, move    | O(1)             | any entry can be removed from its slot                            |
 | `advance`         | O(n / slots)     | for each tick at which an entry expires: reads the whole slot     |
-| `next_expiration` | O(n / slots)     | for each slot that is read. Once the earliest entry has left,     |
-|                   |                  | reads slots up to an entry that is due in this turn; O(n) without |
-|                   |                  | such an entry                                                     |
+| `next_expiration` | O(n / slots)     | for each slot up to an entry that is due in this turn; O(n) if    |
+|                   |                  | all entries are due in later turns                                |
 
 Any delay fits, but an entry with a long delay costs time in every turn. Make the ring longer than common delays.
 
