@@ -87,8 +87,8 @@ class MonotonicClock:
     """
     Returns the time since boot, including suspend, on systems with CLOCK_BOOTTIME; elsewhere, the monotonic time.
 
-    The scheduler compares it with the wall clock to detect that the wall clock was set. A clock need not have this
-    method; without it, `monotonic_ns` is used.
+    The scheduler compares this time with the wall clock to detect that the wall clock was set. If a clock lacks this
+    method, `monotonic_ns` is used.
     """
 
 

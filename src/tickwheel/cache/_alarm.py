@@ -22,7 +22,7 @@ BATCH: Final = 4096
 """Maximum number of entries that expire in one turn. Such a turn takes about half a millisecond."""
 
 _AGAIN_S: Final = 0.05
-"""Seconds before the removal of expired entries is tried again, if the executor of the wheel was full."""
+"""Seconds until the cache tries again to remove expired entries, if the wheel's executor was full."""
 
 
 class Alarm(TimerProxy):

@@ -52,7 +52,7 @@ class CachedMethod(Generic[S, P, R]):
 
 class _Bound:
     """
-    A method bound to one object, with the attributes of the method. Each access to the method makes a new object.
+    A method bound to one object, with the attributes of the method.
     """
 
     __slots__ = ("_instance", "_method", "cache", "cache_key")

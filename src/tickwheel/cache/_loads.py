@@ -55,12 +55,9 @@ class Loads:
         self._background.clear()
 
     def take_one(self, cache: Taking, key: Any, loader: Callable[[Any], Any]) -> Any:
-        """
-        Return the value of *key*, and load it if necessary. Without `Refresh`, the caller has already looked up *key*.
-        """
         if self.has_rules:
             return self.take(cache, (key,), _One(loader))[key]
-        try:
+        try:  # without rules, the caller has already looked up the key
             return self._flights.take(cache, (key,), _One(loader))[key]
         except FailedLoadError as failed:
             error = failed.error

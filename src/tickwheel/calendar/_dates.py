@@ -122,7 +122,7 @@ class Dates:
 
     def next(self, after: int, *, makes_up: bool = True) -> int | None:
         """
-        Return the first instant after *after*, or None at the end of the calendar. Both are in ms since the epoch.
+        Return the first instant after *after*, or None at the end of the calendar. Instants are in ms since the epoch.
 
         The result may be before the anchor, because the anchor only determines which dates match. If the zone's
         calendar omits a day, and *makes_up* is True, the run of that day moves to the end of the omitted day.

@@ -67,7 +67,7 @@ class Exclusion:
 
     def end(self, instant: int, line: Cron | None = None) -> int | None:
         """
-        Return a time up to which all times from *instant* on are excluded, or None if *instant* is not excluded.
+        Return a time until which the exclusion lasts from *instant* on; None if *instant* is not excluded.
 
         Times are in ms since the epoch, before the year 9999. *line* is the cron line of the series, if the series uses
         the same zone. Times that *line* does not match then count as excluded.

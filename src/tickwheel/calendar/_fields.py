@@ -38,7 +38,7 @@ _SUNDAY: Final = 7
 _SECOND = timedelta(seconds=1)
 _YEARS = 50
 _LAST_YEAR = 9900
-"""Last year from which a search begins: cronsim searches 50 years ahead, and `datetime` ends with the year 9999."""
+"""Last year in which a search may begin. cronsim searches 50 years ahead, and `datetime` ends in the year 9999."""
 
 
 class BadFieldError(Exception):
@@ -146,9 +146,9 @@ def _next_of(fields: str, special: str | None, start: datetime, *, needs_both: b
 @lru_cache(maxsize=4096)
 def _alternatives(fields: str) -> tuple[tuple[str, str | None], ...]:
     """
-    Split *fields* into pairs of fields that cronsim can read and a special day term, such as `15W`, or None.
+    Split *fields* into lines that cronsim can read, each with a special day term, such as `15W`, or None.
 
-    A day must match both parts of one pair.
+    A day must match a line and its term.
     """
     second, minute, hour, day, month, weekday = fields.split()
     head, tail = f"{second} {minute} {hour}", f"{month} {weekday}"

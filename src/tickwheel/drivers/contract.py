@@ -64,7 +64,7 @@ class Driver(Protocol):
 
     def abandon(self) -> None:
         """
-        Release the timers of an unreferenced wheel. Those with a deadline still fire when they are due.
+        Release the timers of an unreferenced wheel. Timers with a deadline still fire.
         """
 
     def join(self, timeout: float | None = None) -> bool:

@@ -138,8 +138,8 @@ class Engine(Protocol):
 
     For timers of `call_later_many`, the second argument is the callback or, if a `runner` is set, the `DueTimer` that
     the runner has received. If `on_error` is None, errors go to `sys.unraisablehook`. Other BaseExceptions, and
-    exceptions that `on_error` itself raises, propagate from `fire_due`, which leaves the state consistent. If the
-    callback is a `TimerProxy`, its `failed` method is called first, for every exception.
+    exceptions that `on_error` itself raises, propagate from `fire_due`. If the callback is a `TimerProxy`, its `failed`
+    method is called first, for every exception.
     """
     on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
     """

@@ -16,7 +16,7 @@ _HEAP_TYPE: Final = 1 << 9
 _RAISED: Final = frozenset({
     "__cause__", "__context__", "__dict__", "__suppress_context__", "__traceback__", "__weakref__", "args",
 })  # fmt: skip
-"""Attributes that need no separate copy, because a raise sets them, or `copy_error` itself copies them."""
+"""Attributes that are not copied, because a raise or `copy_error` itself sets them."""
 _ABSENT: Final = object()
 
 

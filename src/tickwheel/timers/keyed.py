@@ -5,8 +5,8 @@ Keys are looked up under a re-entrant lock, as in `functools.lru_cache`. Their `
 re-enter, but must not wait for another thread that uses the same wheel.
 
 On a native engine, a pending key is set and moved without the lock, in one native step (`tickwheel._core.Keys`). So an
-entry may change while another thread holds the lock. Code under the lock reads a pending entry once, and ends its timer
-before any other step.
+entry may change while another thread holds the lock. Code under the lock therefore reads a pending entry only once,
+and ends the entry's timer before any other step.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Keyed(Keys, NonCopyable):
 
     def _add(self, entry: _Entry, delay: Seconds, context: Context | None) -> bool:
         """
-        Set the timer of a new *entry*. Return False, and do nothing, if another thread has added an entry of the key.
+        Set the timer of a new *entry*. Return False, and do nothing, if another thread has added an entry for the key.
         """
         timer, other = None, None
         try:

@@ -44,7 +44,7 @@ def checked_times(times: int | None) -> int | None:
 
 class _Coming:
     """
-    Placeholder for the timer of a series that is being set, until the engine returns the timer.
+    Placeholder for the timer of a series, until the engine has returned the timer.
     """
 
     __slots__ = ("_when",)

@@ -53,8 +53,8 @@ class TimerProxy(ABC, NonCopyable):
         """
         Complete the remaining steps after a call of this object, or of `refused`, has raised.
 
-        A signal handler may raise at any line, so an implementation must not repeat a step. The timer can still be
-        rescheduled.
+        A signal handler may raise at any line, so an implementation must not repeat completed steps. The timer can
+        still be rescheduled.
         """
 
     def refused(self) -> None:

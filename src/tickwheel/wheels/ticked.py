@@ -36,7 +36,7 @@ __all__ = ["Slots", "TickedWheel", "checked_slots", "checked_tick"]
 
 class Slots(Protocol):
     """
-    The slots of a design. They have the entries whose tick is after the pointer.
+    The slots of a design, which hold the entries whose tick is after the pointer.
 
     *pointer* is the last tick that was emptied; `step` moves it forward only. *cascades* is the number of times an
     entry was filed again in a finer ring.
