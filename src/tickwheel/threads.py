@@ -248,7 +248,7 @@ def current_thread() -> threading.Thread:
 # must not be interrupted or re-entered by a handler: `ran_undisturbed` runs them in a caller's thread if that is safe.
 _signal: Final[Any] = import_module("_signal")
 """
-The C module behind `signal`. The functions of `signal` also convert numbers to enums, which costs twenty times as much.
+The C module behind `signal`. It does not convert numbers to enums, which would cost twenty times as much.
 """
 _handler_of: Final[Callable[[int], Any]] = _signal.getsignal
 _handle: Final[Callable[[int, Any], Any]] = _signal.signal

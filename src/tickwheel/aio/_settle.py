@@ -12,7 +12,7 @@ IS_DEEP: Final = sys.version_info >= (3, 13)
 
 def settle(kind: type[BaseException], error: BaseException) -> None:
     """
-    Raise TimeoutError if *error*, the exception that ended an expired `timeout` block, is a cancellation.
+    Raise a TimeoutError if an expired `timeout` block ended with a cancellation.
     """
     if issubclass(kind, CancelledError) if IS_DEEP else kind is CancelledError:
         raise TimeoutError from error

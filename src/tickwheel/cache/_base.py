@@ -242,7 +242,7 @@ class BaseCache(NativeCache[K, V]):
 
         The load is a separate task, shared as in `take`. If a waiting task is cancelled, the load continues for all
         other waiters. If no waiter is left, or after the cache's `load_timeout`, the load is cancelled. If the loader
-        itself raises a cancellation, or another exception that is not an `Exception`, all waiting tasks of the same
+        itself raises an exception that is not an `Exception`, such as a cancellation, all waiting tasks of the same
         loop raise it. The errors are those of `take`.
         """
         if not self._loads.has_rules:

@@ -5,8 +5,8 @@ Each design's file ends with its card, and `wheels.CARDS` collects the cards. Th
 about geometry follows from three costs:
 
 * Ticks cause lateness. A tick should be at most one percent of any delay, except the shortest tenth of the delays.
-* Long slots take time to read. A ring should have enough slots for nine in ten delays to fit into one turn, and for
-  each slot to hold only a handful of timers at the peak.
+* Long slots take time to read. A turn of a ring should be longer than nine in ten delays, and a slot should hold only
+  a handful of timers at the peak.
 * Levels cause cascades. A hierarchical wheel files each entry again at most once per level.
 """
 

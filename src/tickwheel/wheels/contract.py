@@ -74,10 +74,9 @@ class Wheel(Protocol):
         """
         File *payload* under *deadline* and return its id.
 
-        A deadline that has passed is allowed: the entry expires at the next `advance`. In a design with ticks it
-        expires at the first `advance` that reaches the end of its tick, which may be in the future
-        (`Abilities.due_at`). `NEVER` is allowed: the entry never expires, but can be cancelled, moved and drained like
-        any other.
+        A deadline that has passed is allowed: the entry expires at the next `advance`. In a design with ticks, it
+        expires at the end of its tick, which may be in the future (`Abilities.due_at`). `NEVER` is allowed: the entry
+        never expires, but can be cancelled, moved and drained like any other.
 
         Raises:
             InvalidDeadlineError: If *deadline* is an integer outside of 0..NEVER. Nothing was filed.

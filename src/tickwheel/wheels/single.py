@@ -14,9 +14,9 @@ With `tick=1, slots=8`, at the end of tick 10:
 | `advance`         | O(1)      | for each entry that expires; empty slots are skipped                    |
 | `next_expiration` | O(slots)  | a search through the bits of the ring, after the earliest entry has left|
 
-A slot represents one tick, so the longest delay, the span, is `(slots - 1) * tick`. (The span is not `slots * tick`,
-because a delay that starts late in a tick also ends late in a tick.) A longer delay is refused, and the message gives
-the span. Many wheels on the web reduce such a delay modulo the ring, so that the entry expires a turn early.
+A slot represents one tick, so the longest delay, the span, is `(slots - 1) * tick`. A longer delay is refused, and the
+message gives the span. Many wheels on the web reduce such a delay modulo the ring, so that the entry expires a turn
+early.
 
 The source: G. Varghese and T. Lauck, "Hashed and Hierarchical Timing Wheels", 1987, scheme 4.
 
