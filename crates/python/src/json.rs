@@ -9,7 +9,7 @@ fn nests_deeper(text: &[u8], levels: usize) -> bool {
     tickwheel_core::nests_deeper(text, levels)
 }
 
-/// Add the function to the module.
+/// Add `nests_deeper` to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(nests_deeper, module)?)
 }

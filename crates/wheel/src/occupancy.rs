@@ -18,7 +18,7 @@ pub struct Occupancy {
 }
 
 impl<P, O: Owner<P>> Wheel<P, O> {
-    /// Return the levels from fine to coarse, in O(slots). No level counts the entries whose slot has begun.
+    /// Return how full each level is, from fine to coarse, in O(slots). Entries whose slot has begun are not counted.
     #[must_use]
     pub fn occupancy(&self) -> Vec<Occupancy> {
         let level_at = |level| {

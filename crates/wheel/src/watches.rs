@@ -28,7 +28,7 @@ struct Watched {
     written: u64,
 }
 
-/// A watch: the number of the latest write before the watch began, and the tags that it covers.
+/// The number of the latest write at the time when keys began to be watched, and the tags of these keys.
 pub type Ticket = (u64, Vec<u32>);
 
 impl Watches {

@@ -8,8 +8,8 @@ use std::rc::Rc;
 use proptest::prelude::*;
 use tickwheel_core::{Id, Owner, Pop, Wheel, NEVER};
 
-/// The payload. It consists of the deadline that the owner knows, and the sequence of a move that the wheel does not
-/// know yet.
+/// The payload: the deadline that the owner knows and, if the wheel does not know the last move yet, the sequence number
+/// of that move.
 type Handle = Rc<Cell<(u64, Option<u64>)>>;
 
 /// An owner that moves entries itself where the wheel allows it.
@@ -56,7 +56,7 @@ enum Step {
     },
     Next,
     Back(u64),
-    /// Move the origin of time later.
+    /// Move the origin of time to a later instant.
     Rebase(u64),
     Drain,
 }

@@ -37,7 +37,7 @@ impl Genuine {
         }
     }
 
-    /// True if the attribute of the type `kind` still has its original value.
+    /// True if the watched attribute still has its original value in the type `kind`.
     ///
     /// # Safety
     ///
@@ -170,7 +170,7 @@ pub(crate) fn find(dict: &Bound<'_, PyDict>, key: &Bound<'_, PyString>) -> *mut 
 ///
 /// # Safety
 ///
-/// `value` is an object.
+/// `value` points to a living object.
 #[inline]
 pub(crate) unsafe fn seconds_of(py: Python<'_>, value: *mut ffi::PyObject, name: &str) -> PyResult<f64> {
     // SAFETY: the type of an exact float is checked before it is read.

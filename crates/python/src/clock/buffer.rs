@@ -58,7 +58,7 @@ impl Format {
         sizes.contains(&size).then_some(Self { kind, size, is_big })
     }
 
-    /// Return the bits of an item, least significant first.
+    /// Return the bits of an item as an unsigned integer.
     #[inline]
     fn bits(self, item: &[u8]) -> u64 {
         let mut bytes = [0; 8];

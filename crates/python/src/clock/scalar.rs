@@ -21,7 +21,7 @@ const EXACT: std::ops::RangeInclusive<i64> = 0..=(1 << 53) / NS_PER_S as i64;
 ///
 /// # Safety
 ///
-/// The GIL is held and `value` is an object.
+/// The GIL is held and `value` points to a living object.
 #[inline]
 pub(crate) unsafe fn to_ns(py: Python<'_>, value: *mut ffi::PyObject, name: &str) -> PyResult<u64> {
     // SAFETY: the type of an exact float or int is checked before it is read.

@@ -15,7 +15,7 @@ static KIND: KnownType = KnownType::new();
 ///
 /// # Safety
 ///
-/// `object` is an object.
+/// `object` points to a living object.
 #[inline]
 pub(crate) unsafe fn function_of(object: *mut ffi::PyObject) -> Option<*mut ffi::PyObject> {
     // SAFETY: the type is compared before anything is read.

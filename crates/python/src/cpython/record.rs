@@ -240,7 +240,7 @@ fn fields_of<'py>(cls: &Bound<'py, PyType>, refuse: &impl Fn(&str) -> PyErr) -> 
     Ok((fields, probe, marks))
 }
 
-/// Add the function to the module.
+/// Add `make_fast` to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     ENUM.set(module.py().import("enum")?.getattr("EnumType")?.cast()?);
     module.add_function(wrap_pyfunction!(make_fast, module)?)

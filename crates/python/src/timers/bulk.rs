@@ -159,7 +159,7 @@ fn move_batched(py: Python<'_>, engine: &Engine, name: Id, deadline: u64) -> PyR
 /// A number that is not an id.
 const NO_ID: i64 = 0;
 
-/// A timer in a list, by its handle or by its id.
+/// A timer that a caller names by its handle or by its id.
 enum Name<'py> {
     Timer(Bound<'py, PyAny>),
     Id(Id),

@@ -30,7 +30,7 @@ static PARTIAL: KnownType = KnownType::new();
 ///
 /// # Safety
 ///
-/// `callback` is an object.
+/// `callback` points to a living object.
 #[inline]
 pub(crate) unsafe fn check(py: Python<'_>, callback: *mut ffi::PyObject) -> PyResult<()> {
     // SAFETY: types are compared before anything is read.

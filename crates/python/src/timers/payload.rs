@@ -17,7 +17,7 @@ pub(crate) struct Payload(std::num::NonZeroUsize);
 // SAFETY: a payload is a number, and only a thread that holds the GIL dereferences it.
 unsafe impl Send for Payload {}
 
-/// The object of a payload.
+/// The object that a payload holds.
 #[derive(Clone, Copy)]
 pub(crate) enum Held {
     Timer(*mut TimerObject),
