@@ -44,7 +44,7 @@ def shown_system() -> str | None:
     """
     Return the operating system that the tests simulate because of the option `--as`, or None.
 
-    The option is parsed here, because the next conftest.py may import tickwheel before pytest parses options.
+    The next conftest.py may import tickwheel before pytest parses options, so the option is parsed here.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--as", dest="system", default=os.environ.get("TICKWHEEL_AS"))
@@ -169,7 +169,7 @@ def run_proof() -> Callable[[list[str], float], subprocess.CompletedProcess[str]
     """
     Return a function that runs a program which starts other programs.
 
-    At the timeout the program is interrupted, so that it can stop the programs that it started.
+    At the timeout the program is interrupted, so that it can stop these programs.
     """
 
     def run(command: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:

@@ -51,7 +51,7 @@ async def timed_out(when: float, _loop: CoarseLoop) -> None:
 @pytest.mark.parametrize("wait", [slept, called, timed_out])
 def test_never_early(wait):
     """
-    No wait ends before the loop's own clock has reached its deadline.
+    No wait is over before the loop's own clock has reached its deadline.
 
     The loop sleeps until the next tick instead of spinning.
     """

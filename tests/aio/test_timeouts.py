@@ -133,7 +133,7 @@ def test_rescheduling(runner):
 
 def test_an_exit_stack_takes_a_timeout(runner):
     """
-    `__aenter__` and `__aexit__` are methods of the class, where `contextlib` and `unittest` look them up.
+    An AsyncExitStack can enter and leave a timeout.
     """
 
     async def main():
@@ -365,9 +365,9 @@ def test_a_pending_timeout_keeps_nothing_of_a_closed_loop():
 
 def test_an_exception_that_carried_a_timeout_belongs_to_the_caller(runner):
     """
-    If the coroutine of `__aenter__` is stepped by hand, it raises a StopIteration that no later timeout reuses.
+    A StopIteration that a caller gets by stepping `__aenter__` by hand belongs to the caller.
 
-    When the caller drops this exception, the exception is freed.
+    No later timeout reuses it, and it is freed when the caller drops it.
     """
 
     def enter(timeout):

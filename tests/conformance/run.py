@@ -1,9 +1,8 @@
 """
 Compares other projects' tests on asyncio's loop and on tickwheel's: `python tests/conformance/run.py PYTHON...`.
 
-Each suite runs on both loops at the same time, in separate processes and folders. If a test ends differently on
-tickwheel's loop, this counts as an error. A test that races against the clock may end differently even on one loop. So
-if tests differ, both runs are repeated. A test counts only if it differs every time.
+Each suite runs on both loops at the same time, in separate processes and folders. If tests differ, both runs are
+repeated, because the outcome of some tests depends on timing. A test that differs every time is an error.
 """
 
 # ruff: noqa: T201 - it prints a table
@@ -36,8 +35,8 @@ class Row(NamedTuple):
     """
     A row of the printed table, with the counts of the last run on tickwheel's loop.
 
-    `differ` counts the tests that end differently on asyncio's loop in every run, `unsteady` those that do so only in
-    some runs.
+    `differ` is the number of tests that differ from asyncio's loop in every run. `unsteady` is the number of tests that
+    differ only in some runs.
     """
 
     suite: str

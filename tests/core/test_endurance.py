@@ -128,7 +128,7 @@ def test_each_burst_frees_the_memory_of_its_handles() -> None:
     After each of three large bursts, no more memory stays in use than after the first one.
 
     A burst has more handles than the interpreter's own allocator holds, so their memory must return to the system. If
-    macOS or Windows is simulated, a setting makes Linux return large blocks of memory, as these systems do.
+    macOS or Windows is simulated, Linux is set to return large blocks of memory, as these systems do.
     """
     environment = dict(os.environ)
     if "TICKWHEEL_AS" in environment:

@@ -175,8 +175,7 @@ def test_a_delay_that_acts_when_it_is_read() -> None:
     """
     The `__float__` of a delay may close the engine or cancel the timer.
 
-    The call that reads the delay then has the same result as if the engine had been closed, or the timer cancelled,
-    before the call.
+    The result is the same as if this had happened before the call that reads the delay.
     """
     engine = Engine(ManualClock())
 

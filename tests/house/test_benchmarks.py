@@ -148,9 +148,7 @@ def test_the_size_of_far_jobs_is_measured(root, subject):
 
 def test_the_share_beside_bare_sql_is_measured(root):
     """
-    The benchmark reports the cost of bare SQL as a share of tickwheel's cost for the same jobs.
-
-    The share is below 1. Both are measured in turns on one file.
+    The benchmark reports the cost of bare SQL as a share of tickwheel's cost for the same jobs. The share is below 1.
     """
     case = {"module": "benchmarks.durable", "work": "shares", "subject": "tickwheel", "pending": 200}
     command = [sys.executable, "-m", "benchmarks.run", json.dumps(case | {"settings": {"count": 200}})]

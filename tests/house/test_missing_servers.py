@@ -87,7 +87,7 @@ def test_missing_programs_are_below_the_list_of_skips(closing):
 @pytest.mark.parametrize("script", [None, "#!/no/bash\n"], ids=["no script", "no bash"])
 def test_no_line_without_the_script(closing, script):
     """
-    If the script cannot run (on Windows, for example, bash is missing), the run ends as usual.
+    If the script cannot run (on Windows, for example, bash is missing), the test run is completed as usual.
     """
     *_, skip, summary = closing(script)
     assert skip.startswith("SKIPPED")

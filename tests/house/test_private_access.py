@@ -66,9 +66,7 @@ def test_private_attributes_are_accessed_less_and_less():
 
 def test_an_access_is_found():
     """
-    An access to a private attribute counts on any object except `self`.
-
-    It does not count if a class of the file has the attribute.
+    An access to a private attribute of any object except `self` is found, unless a class of the file has the attribute.
     """
     text = "class A:\n    def f(self): self._a = b._c\nA()._a\nd.e()._f\nos._exit(0)\ng.__dict__"
     assert private_lines(ast.parse(text)) == {2, 4}

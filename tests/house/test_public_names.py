@@ -109,7 +109,7 @@ def undocumented(path: str, thing: object, contracts: set[str]) -> list[str]:
     """
     Return the dotted paths of *thing* and its public methods, own or inherited, that lack a docstring.
 
-    A method that a contract documents needs no second docstring, and a test needs none.
+    Tests, and methods that a contract documents, need none.
     """
     found = [] if inspect.getdoc(thing) else [path]
     bases = thing.__mro__ if inspect.isclass(thing) else ()

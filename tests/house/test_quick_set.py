@@ -37,7 +37,7 @@ def test_every_line_names_a_test(quick_set, root):
 @pytest.mark.parametrize("is_quick_run", [False, True])
 def test_tests_without_a_kept_case_are_not_collected(quick_set, is_quick_run):
     """
-    If the list of slow tests names a test, and keeps no case of it, a quick run does not collect the test.
+    A quick run does not collect a class or function that is listed as slow, unless one of its tests is an exception.
 
     A full run collects every test.
     """

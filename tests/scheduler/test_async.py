@@ -148,7 +148,7 @@ def test_a_loop_that_is_closed_too_early(file_url, caplog, until):
     """
     If the event loop is closed before the scheduler is stopped, jobs with async handlers wait until the stop.
 
-    The stop releases them, which uses no attempt. After each start, the scheduler logs once that the loop is closed.
+    The stop releases them without using an attempt. After each start, the scheduler logs once that the loop is closed.
     """
     scheduler = AsyncScheduler(file_url)
 

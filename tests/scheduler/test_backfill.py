@@ -66,7 +66,7 @@ def test_it_may_be_repeated(scheduler):
     """
     A repeated backfill leaves the jobs of the first backfill unchanged while they are pending.
 
-    A dry run sets nothing.
+    With `dry_run=True`, a backfill sets nothing.
     """
     week = (NOON - 7 * DAY, NOON)
     assert scheduler.backfill("report", *week, dry_run=True).runs == 4

@@ -60,7 +60,7 @@ def states(client, **filters):
 
 def test_a_dry_run_counts(client):
     """
-    A dry run counts the jobs that the change would match, and changes nothing.
+    With `dry_run=True`, the jobs that a change would match are counted, and nothing is changed.
     """
     jobs = fill(client)
     answer = client.bulk("cancel", handler="h", due_from=jobs[4].due_at / 1000, dry_run=True)
@@ -270,7 +270,7 @@ def test_replay_by_error():
     """
     A bulk replay can select dead letters by their error, and can spread them over a span.
 
-    Each of them is replayed once, even if it fails again.
+    A dead letter is replayed once, even if it fails again.
     """
     clock = ManualClock()
     scheduler = InlineScheduler(clock).start()
@@ -366,7 +366,7 @@ def test_the_order_of_many_answers(tmp_path, make, record):
     """
     The answers to a cancel of many jobs have the order of the given keys.
 
-    In the test, the cancel of one job waits for the job's owner while the cancels of later keys are committed.
+    This holds even if the answer for one job takes longer than the answers for later keys.
     """
     url, gate = f"sqlite:///{tmp_path / 'jobs.db'}", threading.Event()
     owner = make(url, options=SchedulerOptions(workers=1))
@@ -413,7 +413,7 @@ def scheduler_that_holds(url, make, record):
 
 def test_a_job_that_changes_during_a_bulk_change(monkeypatch):
     """
-    If another caller changes a job between the read and the write of a bulk change, that caller's change stays.
+    If another caller changes a job during a bulk change, the other caller's change stays.
 
     The bulk change counts the job as refused.
     """

@@ -242,7 +242,7 @@ def test_a_value_of_a_later_version(name):
     """
     If a rule has a value that only a later version of tickwheel knows, a node finds that it cannot read the rule.
 
-    The node also finds the part of the rule that contains this value.
+    The node also finds the part of the rule with this value.
     """
     asked = {"every": "3d", "time": "02:00"} if name in {"every", "time", "anchor_on"} else {"cron": "0 9 13 * FRI"}
     facts = json.loads(trial(SetRequest("k", target="log", **asked), NOW).recurrence) | {name: "later"}
@@ -255,7 +255,7 @@ def test_not_succeeded_since(client):
     """
     Recurring jobs can be listed by the time of their last success.
 
-    For a job without a success, the time when it was first set counts.
+    If a job never succeeded, the time when it was first set is used.
     """
     client.set("fresh", every=60, target="log")
     client.set("once", delay=60, target="log")

@@ -110,7 +110,7 @@ def test_pull(make, url, until):
 @pytest.mark.parametrize("result", [None, Snooze(0)])
 def test_an_attempt_that_ends_on_its_own(make, url, until, result):
     """
-    If an attempt succeeds although its job was cancelled, the attempt counts as a success.
+    If an attempt succeeds although its job was cancelled, it is recorded as a success.
 
     After any other result there is no retry.
     """

@@ -212,7 +212,7 @@ def test_a_running_job(make, url, until):
 
 def test_an_interval_keeps_its_zone(client):
     """
-    The zone of an interval applies to its exclusions, including those that are added later.
+    The zone of an interval applies to its exclusions, even to exclusions that are added later.
 
     A change of the zone moves no run.
     """
@@ -251,7 +251,7 @@ def changing(store, key, times, monkeypatch, write):
 
 def test_writes_of_others_during_a_change(monkeypatch):
     """
-    If another caller writes between the read and the write of a change, the change does not undo that caller's write.
+    If another caller writes during a change, the change does not undo that write.
 
     If other callers write again and again, the change fails with a transient error.
     """

@@ -348,9 +348,7 @@ def test_an_error_after_the_commit(start, record, monkeypatch, engines):
 
 def test_a_key_that_still_runs(start, store, record, go_on, until, engines):  # noqa: PLR0917  fixtures
     """
-    A new job waits until an earlier run of its key has ended.
-
-    For example, such a run exists if the series of the key was cancelled during the run.
+    A new job does not start while an earlier run of its key lasts, for example a run of a cancelled series.
     """
 
     def handle(payload):

@@ -79,7 +79,7 @@ def end(number):
 @pytest.mark.parametrize("partitions", [1, 2, 3, 64])
 def test_all_partitions_together_commit_as_often_as_one(make_resources, clock, partitions):
     """
-    With n partitions, acknowledgements are committed after a pause that is n times as long.
+    The pause between commits of acknowledgements grows with the number of partitions.
 
     So all partitions together commit as often as an unpartitioned store.
     """
@@ -104,7 +104,7 @@ def test_acknowledgements_far_apart_wake_no_thread(make_resources, clock):
     """
     If an acknowledgement comes alone, no timer is set for the pause after its commit.
 
-    The next acknowledgement during that pause sets a timer for the rest of the pause.
+    If another one comes during the pause, it sets a timer for the rest of the pause.
     """
     posted, resources = [], make_resources(1)
     batcher = AckBatcher(resources, lambda batch: posted.append([each.number for each in batch]))
@@ -131,7 +131,7 @@ def test_an_acknowledgement_for_which_a_lane_waits(make_resources, is_urgent):
     """
     If a lane waits for an acknowledgement, this acknowledgement is written at once, without the pause between commits.
 
-    All acknowledgements that already wait for the end of the pause are written in the same commit.
+    Other waiting acknowledgements are written in the same commit.
     """
     posted = []
     batcher = AckBatcher(make_resources(1), lambda batch: posted.append([each.number for each in batch]))
@@ -147,9 +147,7 @@ def test_an_acknowledgement_for_which_a_lane_waits(make_resources, is_urgent):
 @pytest.mark.parametrize(("partitions", "times"), [(1, 1), (2, 2), (3, 4), (4, 4), (64, 4)])
 def test_partitions_have_wider_slots_of_claims(make_resources, partitions, times):
     """
-    The more partitions a store has, the longer is the slot of time whose claims share a commit.
-
-    A slot is at most 64 ms long. The timer of each slot is due before the slot begins.
+    The more partitions a store has, the longer is the time slot whose claims share a commit. The maximum is 64 ms.
     """
     timers = Timers()
     now_ms = 1_000_000_000_000
@@ -281,7 +279,7 @@ class Ends(list):
     """
     A list that calls *on_empty* when a slice of the list is empty for the first time.
 
-    The call plays the part of another thread that appends to the list at that moment.
+    This simulates another thread that appends to the list at that moment.
     """
 
     on_empty = None

@@ -321,9 +321,7 @@ def test_a_series_that_has_ended_stays_ended():
 
 def test_the_number_of_remembered_rules_is_bounded(make):
     """
-    A manifest remembers the latest rules of its jobs, up to a limited number.
-
-    It remembers only rules that limit the number of runs.
+    A manifest remembers the latest rules of its jobs, but only a limited number, and only rules with `max_runs`.
     """
     store = MemoryStore()
     client = make(store)

@@ -45,9 +45,7 @@ def test_a_lost_answer_to_an_acknowledgement(make, record, how, is_written):
 
 def test_an_unexpected_error_of_the_store(make, record, until):
     """
-    If the store raises an unexpected error, no job stays marked as running without an attempt.
-
-    In this test the commit takes effect before the error, and its writes are then repeated one by one.
+    If the store raises an unexpected error after a commit, no job stays marked as running without an attempt.
     """
     store, go_on, tripped = MemoryStore(), threading.Event(), []
     apply = store.apply

@@ -17,9 +17,7 @@ from tickwheel.testing import ManualClock
 
 def test_generations_and_clock_steps():
     """
-    For each job, `RelativeJobs` returns the clock step at which the job was last noted.
-
-    It returns None for an unknown job. The test compares the answers with a dictionary after random calls.
+    `RelativeJobs` returns the clock step at which a job was last noted, or None for an unknown job.
     """
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")  # noqa: T201 - a failure must be repeatable
@@ -50,8 +48,6 @@ def test_generations_and_clock_steps():
 def test_passed_generations_are_forgotten(monkeypatch):
     """
     A job with a delay is remembered until its due time has passed, and is forgotten soon after that.
-
-    In the test the numbers of the generations have gaps, so each generation takes memory of its own.
     """
     monkeypatch.setattr("tickwheel.engine.elapsed._RUNS_MAX", 100)
     clock = ManualClock(wall=1_700_000_000.0)

@@ -187,9 +187,7 @@ async def fails_if_it_runs(_payload):
 )
 def test_a_handler_whose_body_never_ran(scheduler, events, make_result, kind):
     """
-    If a plain function returns the coroutine of an async function, the attempt fails, because that coroutine never ran.
-
-    The same holds for a generator.
+    If a plain function returns a coroutine or a generator, the attempt fails, because its body never ran.
     """
     told = events(scheduler)
 

@@ -163,9 +163,9 @@ def test_a_success_is_settled_though_its_zone_is_gone(make, url, zone, until, ru
 @pytest.mark.parametrize("end", ["raise", "retry", "snooze", "last", "dead"])
 def test_an_attempt_that_does_not_succeed_though_the_zone_is_gone(make, zone, until, end):
     """
-    If the zone is removed during a run that fails, the failure counts as an attempt.
+    If the zone is removed during a run that fails, the attempt is counted. If the handler snoozes, it is not counted.
 
-    If the handler snoozes instead, no attempt is counted. A node that has the zone makes the next attempt.
+    A node that has the zone makes the next attempt.
     """
     scheduler, runs = make("memory://"), []
     results = {"retry": Retry(0), "snooze": Snooze(0), "dead": DeadLetter("no")}

@@ -223,7 +223,7 @@ def test_busy(url, make, go_on, until):
 
 def test_the_previous_run(url, make, go_on, until):
     """
-    If a job is set again while it is running, `explain` says that its next run waits for the end of the current run.
+    If a job is set again during a run, `explain` says that the next run has to wait for the end of this run.
     """
     scheduler = make(url).start()
     begun = hung(scheduler, "hangs", go_on)
@@ -374,7 +374,7 @@ def test_many_lanes(make, until):
     """
     `stats` lists at most 50 lanes, and first the lanes with waiting jobs.
 
-    The figures of the lanes that are not listed are added up.
+    The figures of all other lanes are added up.
     """
     scheduler = make("memory://").start()
     scheduler.handler("slow", rate=0.01)(print)

@@ -185,7 +185,7 @@ def test_set_again_while_running(scheduler, record, events):
     """
     If a job is set again while it runs, the acknowledgement of the old run does not end the new generation.
 
-    The store refuses this acknowledgement, and the refusal is counted.
+    The store refuses this acknowledgement, and counts the refusal.
     """
     told = events(scheduler)
     go_on = threading.Event()

@@ -98,7 +98,7 @@ def check_as_before(scheduler, file_url, record, check_gone, ours):
     """
     Return a function that asserts that a failed start left nothing behind.
 
-    It also asserts that another scheduler can become owner of the file, and the first scheduler after that.
+    It also asserts that another scheduler, and then the first one, can become owner of the file.
     """
 
     def check():

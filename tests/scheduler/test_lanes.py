@@ -395,8 +395,6 @@ def test_the_next_owner_of_a_crowd(file_url, make, record, go_on):
 def test_many_queues_without_a_worker(make, until):
     """
     If there are twice as many queues without workers, the code that manages lanes makes about twice as many calls.
-
-    The test sets two jobs in each queue.
     """
 
     def calls_for(count):

@@ -379,9 +379,7 @@ class Passing:
 @pytest.mark.parametrize(("call_s", "tries"), [(2.0, 3), (1.0, 5), (0.0, 6), (5.0, 1)])
 def test_a_renewal_that_failed_is_tried_again_soon(call_s, tries):
     """
-    A failed renewal is retried while the lease is still trusted.
-
-    In the test each call of the store fails only when its time limit is reached.
+    A failed renewal is retried soon, while the lease is still trusted.
     """
     time_, store, begun = Passing(until=7.9), Leasing(), []
     runtime = replace(Runtime(), monotonic=lambda: time_.now, event=lambda: time_)

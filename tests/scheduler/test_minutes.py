@@ -243,7 +243,7 @@ def test_an_outage_of_the_store(scheduler, store, events, engines):
 
 def test_many_addresses_of_a_receiver():
     """
-    Attempts count for their lane, however many addresses the lane's receiver has.
+    The attempts for one receiver count as one lane, however many addresses the receiver has.
 
     Lanes after the first 1,000 are counted together.
     """

@@ -141,7 +141,7 @@ def test_many_payloads_of_a_handler_that_do_not_fit(make, until, monkeypatch):
     """
     If a payload does not fit, its job waits, even if the node has already found more such payloads than it remembers.
 
-    A job of the same handler whose payload fits still runs.
+    A job with another payload still runs.
     """
     monkeypatch.setattr(_staging, "_UNFIT_MAX", 3)
     runs = []

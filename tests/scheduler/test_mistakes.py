@@ -160,9 +160,9 @@ def test_a_zone_without_a_rule(inline, given):
 
 def test_a_move_past_the_end_of_the_series(inline):
     """
-    A job that is moved past its `until=` does not run at its new time.
+    If a job is moved past its `until=`, it does not run.
 
-    A run that `run_now` requested before `until=` takes place even if it starts after `until=`.
+    If `run_now` is called before `until=`, the job runs.
     """
     clock, scheduler = inline
     runs = []

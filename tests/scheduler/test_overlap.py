@@ -81,7 +81,7 @@ def test_after_a_long_run(scheduler, clock, events, overlap, misfire, expected):
 
 def test_retries_belong_to_their_run(scheduler, clock, events):
     """
-    Due times that pass while a run waits for its retry count as overlap with that run.
+    If due times pass while a run waits for its retry, they are treated as overlap with this run.
     """
     told = events(scheduler)
 
@@ -101,11 +101,11 @@ def test_retries_belong_to_their_run(scheduler, clock, events):
 
 @pytest.mark.parametrize("overlap", ["once", "all"])
 @pytest.mark.parametrize("verb", ["move", "skip", "run_now"])
-def test_a_queued_run_that_is_moved(scheduler, clock, events, until, overlap, verb):  # noqa: PLR0917  fixtures
+def test_a_waiting_retry_that_is_moved(scheduler, clock, events, until, overlap, verb):  # noqa: PLR0917  fixtures
     """
-    If a run that waits for the end of the previous run is moved, the series omits the due times before its new time.
+    If a retry is moved or skipped, the series omits the due times before the retry's new time.
 
-    If the waiting run is started by `run_now` instead, the series omits none of them.
+    If the retry is started by `run_now`, no due time is omitted.
     """
     told = events(scheduler)
 
@@ -136,7 +136,7 @@ def test_cancel_stops_a_thread(scheduler, clock, events):
     """
     As soon as the next run is due, a handler on a thread is asked to stop.
 
-    The stopped run counts as failed, and the next run starts.
+    The stopped run is recorded as failed, and the next run starts.
     """
     told = events(scheduler)
 
@@ -196,9 +196,9 @@ def test_cancel_takes_a_firing_from_a_pull_worker(scheduler, clock, events):
 @pytest.mark.parametrize(("misfire", "expected"), [("once", [60, 240]), ("all", [60, 120, 180, 240])])
 def test_missed_due_times_stop_no_run(make, url, clock, events, until, engines, misfire, expected):  # noqa: PLR0917  fixtures
     """
-    Due times that passed before a late run started do not stop the run.
+    A late run is not stopped because of due times that passed before it started.
 
-    Only a due time after its start stops it.
+    It is stopped only at a due time after its start.
     """
     ended = []
 
@@ -224,8 +224,6 @@ def test_missed_due_times_stop_no_run(make, url, clock, events, until, engines, 
 def test_a_cancelled_job_is_gone(scheduler, clock, events, until):
     """
     If a job is cancelled while its run is being stopped, the whole series is cancelled.
-
-    In the test, the run is being stopped because the next run is due.
     """
     told = events(scheduler)
 

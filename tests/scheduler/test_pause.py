@@ -102,7 +102,7 @@ def test_resumed_in_time(scheduler, clock, record):
 )
 def test_missed_runs(scheduler, clock, record, until, *, misfire, runs):
     """
-    After a pause, the misfire policy decides which of the runs that were missed during the pause take place.
+    After a pause, the misfire policy decides which missed runs take place.
     """
     grace = 1 if misfire == "skip" else None
     scheduler.set("k", every=10, at=NOON + 10, misfire=misfire, misfire_grace=grace, handler="h", payload=1)
@@ -290,7 +290,7 @@ def test_the_clock_is_set(scheduler, clock, record, until, step):
 
 def test_a_pull_queue(scheduler, until):
     """
-    No worker leases a paused job, even if the job was due, and waited for a worker, before the pause.
+    No worker leases a paused job, even if the job was due and waited for a worker when it was paused.
     """
     for key in ("paused", "other"):
         scheduler.set(key, delay=0, target="pull", handler="q")

@@ -43,7 +43,7 @@ class World:
 
     def hours(self, *results):
         """
-        For each of *results*, let an hour pass, in which a run ends with this result.
+        Let an hour pass for each of *results*. In this hour a run has this result.
 
         Return the job after the last hour.
         """
@@ -118,7 +118,7 @@ def test_a_success_restarts_the_count(world_of):
 
 def test_a_run_fails_once_its_attempts_are_used(world_of):
     """
-    A run counts as failed only when its last attempt has failed.
+    A run is counted as failed only when its last attempt has failed.
 
     If a retry succeeds, the count of failed runs starts again.
     """
@@ -152,9 +152,9 @@ def test_the_last_run_and_dead_letters(world_of):
 
 def test_setting_the_job_again_keeps_the_count(world_of):
     """
-    If the job is set again with the same `pause_after=`, the count of failed runs and a pause stay as they are.
+    If the job is set again with the same `pause_after=`, its pause and its count of failed runs stay as they are.
 
-    If `pause_after=` is changed, the count continues from its present value.
+    If `pause_after=` is changed, the count continues.
     """
     world = world_of()
     world.hours(FAILURE, FAILURE)
@@ -185,8 +185,6 @@ def test_refused(world_of, value):
 def test_the_last_success(world_of):
     """
     The time of a series' last success is kept when a run fails, and when the job is set again or changed.
-
-    A new series has no such time.
     """
     world = world_of(pause_after=None)
     start = world.clock.wall_ns() // 1_000_000_000

@@ -142,7 +142,7 @@ def test_max_runs(scheduler, clock, events):
     """
     With `max_runs`, the job is removed after its last run.
 
-    Failed runs count like successful ones. Retries do not count.
+    Failed runs are counted like successful ones. Retries are not counted.
     """
     told = events(scheduler)
     outcomes = iter((None, ValueError("no"), ValueError("no"), None))
@@ -266,7 +266,7 @@ def test_a_run_that_takes_longer_than_its_interval(scheduler, clock, events, mis
     """
     Two runs of a series never take place at the same time.
 
-    If a run takes longer than its interval, the misfire policy chooses the next run when the long run ends.
+    If a run takes longer than its interval, the misfire policy chooses the next run afterwards.
     """
     told = events(scheduler)
     is_over = threading.Event()

@@ -47,9 +47,7 @@ def lanes_of(limits, running_max):
 )
 def test_a_batch_gets_the_places_of_its_jobs(limits, running_max, runs):
     """
-    If a batch of due jobs reserves permissions to run, the lanes admit the same jobs as if each job reserved its own.
-
-    The lanes' counts of running jobs are the same afterwards.
+    If a batch of due jobs reserves permissions to run, the lanes admit the same jobs as one by one.
     """
     together, alone = lanes_of(limits, running_max), lanes_of(limits, running_max)
     for handler, count in runs:

@@ -88,8 +88,6 @@ def test_waits_in_a_list():
 def test_one_message_id_for_a_run(rule, change):
     """
     If a retry is moved or started by `run_now`, it sends the same message id as the first attempt of its run.
-
-    The next run sends another message id.
     """
     clock = ManualClock()
     scheduler = InlineScheduler(clock)

@@ -116,7 +116,7 @@ def test_scopes(scheduler, record, until, scope, fired):
 
 def test_overlapping(scheduler, record, until):
     """
-    If a job's handler and target and all jobs are paused, the job starts only after all three pauses have ended.
+    If a job is paused by its handler, by its target and with all jobs, it starts only after all three resumes.
 
     If a handler is paused twice, one resume ends the pause.
     """

@@ -38,9 +38,9 @@ SPELLINGS = [
 @pytest.mark.parametrize("spellings", SPELLINGS)
 def test_spellings(spellings):
     """
-    All spellings of a rule count as the same rule.
+    All spellings of a rule are treated as the same rule.
 
-    If a job is set with them one after another, by `set` or `set_many`, its series stays unchanged.
+    If a job is set with one spelling after another, its series stays unchanged.
     """
     scheduler = InlineScheduler(ManualClock())
     for first in spellings:
@@ -126,7 +126,7 @@ def test_max_runs_counts_from_the_first_set():
 
 def test_after_the_end():
     """
-    A missed run takes place even if the rule is set again after the series' `until=` has passed.
+    A missed run takes place even if the rule is set again after its `until=` has passed.
 
     A new series with this `until=` is refused.
     """

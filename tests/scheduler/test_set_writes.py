@@ -1,7 +1,7 @@
 """
-A batch of requests leads to the same writes as its requests one after another.
+A batch of requests leads to the same writes as the same requests one by one.
 
-Fields that the requests share are validated once.
+Fields that all requests share are validated once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def writes_of(requests):
 @given(st.lists(st.tuples(FIELDS, TIMES), max_size=6))
 def test_a_batch_equals_its_requests(batch):
     """
-    A batch of requests leads to the same writes as its requests one after another, whichever fields they share.
+    A batch of requests leads to the same writes as the same requests one by one.
     """
     requests = [SetRequest(str(number), **fields, **times) for number, (fields, times) in enumerate(batch)]
     assert writes_of(requests) == [write for request in requests for write in writes_of([request])]

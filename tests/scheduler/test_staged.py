@@ -98,10 +98,9 @@ def test_withdrawn_before_the_start(is_counted):
 @pytest.mark.parametrize("is_doubtful", [False, True])
 def test_a_withdrawal_does_not_end_the_next_try(is_doubtful):
     """
-    A withdrawal request does not end an attempt whose claim has no answer from the store yet.
+    A withdrawal request does not end an attempt whose claim the store has not answered yet.
 
-    The request may be for an earlier try of the same claim. If the attempt ended now, its end could reach the store
-    before the claim. The job would then stay in the state "running" in the store.
+    Otherwise the job could stay in the state "running" in the store.
     """
     table, completer = StagedJobs(Runtime()), mock.Mock()
     (entry,) = stage(table, job())
@@ -125,8 +124,7 @@ def test_an_attempt_is_released_once():
     """
     However often an attempt is withdrawn before its start, its release is written once.
 
-    The next attempt of the job has the same number, so a second release would end that attempt in the store while it
-    runs.
+    A second release would end the job's next attempt, which has the same number.
     """
     table, completer = StagedJobs(Runtime()), mock.Mock()
     (entry,) = stage(table, job())
@@ -332,9 +330,9 @@ def one_each(count, due_at=NOW, target="pull"):
 @pytest.mark.parametrize("due_at", [NOW, NOW + 1])
 def test_one_share_for_stuck_lanes_of_a_target(due_at):
     """
-    Lanes of one target that make no progress use at most three quarters of the table together.
+    Together, lanes of one target that make no progress use at most three quarters of the table.
 
-    In the test each of these lanes has one job. Lanes that make progress, and lanes of other targets, can use the rest.
+    Lanes that make progress, and lanes of other targets, can use the rest.
     """
     table = small_table()
     jobs = one_each(200, due_at)
@@ -361,9 +359,7 @@ def test_a_due_job_beside_stalled_lanes_full_of_later_ones():
 
 def test_a_crowd_among_stuck_lanes():
     """
-    A lane that uses a large part of the table is not counted among the stuck lanes of its target.
-
-    The stuck lanes together may use three quarters of the rest of the table.
+    If one lane fills a large part of the table, the stuck lanes of its target share three quarters of the rest.
     """
     table = small_table(1_000)
     table.stage(lane("h", 1_000), 7, is_news=False)
@@ -379,9 +375,7 @@ def test_a_crowd_among_stuck_lanes():
 
 def test_counts_while_lanes_start_and_stop_making_progress():
     """
-    The table of staged jobs counts its jobs by lane correctly while lanes start and stop making progress.
-
-    The counts also stay correct while entries arrive and leave.
+    The table counts its jobs by lane correctly, even if lanes hang and recover, and entries arrive and leave.
     """
     rng, table = random.Random(3), small_table(60)
     jobs = [replace(each, generation=n + 1, due_at=NOW + n % 2) for n, each in enumerate(one_each(40) * 3)]

@@ -136,7 +136,7 @@ def test_a_refused_job_is_staged_later(url, make, clock, record, until, is_befor
 
 def test_another_process_writes(file_url, make, clock, record, events):
     """
-    If another client of the same file sets, moves and cancels jobs, the owner follows these changes.
+    If another client of the file changes jobs, the owner follows these changes.
     """
     owner, client = make(file_url, clock=clock).start(), make(file_url, clock=clock)
     told = events(owner)

@@ -258,9 +258,9 @@ def test_a_second_owner(make, file_url, record):
     assert record.wait(1) == [1]
 
 
-def test_handlers_left_from_before(make, file_url, record):
+def test_handlers_registered_before_the_start(make, file_url, record):
     """
-    Handlers that were registered before the start run jobs that were already pending.
+    Jobs that were pending before the start run if their handler was registered before the start.
     """
     make(file_url).set("k", delay=0, handler="h", payload=1)
     scheduler = make(file_url)

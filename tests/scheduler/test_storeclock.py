@@ -69,8 +69,6 @@ def test_setting_the_time_of_day_changes_nothing():
 def test_a_quicker_sample_is_kept():
     """
     If a slow sample of the store's clock follows a quick one, the scheduler keeps the more exact time of the quick one.
-
-    Only the drift of the clocks makes it less exact.
     """
     clock = ManualClock()
     started_ns = clock.monotonic_ns()
@@ -222,7 +220,7 @@ def test_the_earliest_is_never_ahead(seed):
     """
     The store's time is always between the bounds `earliest` and `latest` that a scheduler computes for it.
 
-    The bounds are close to each other. In the test the rates of the clocks change, and are up to 10 % off.
+    The bounds are close to each other, even if the clocks run at wrong and changing rates.
     """
     dice, clock = random.Random(seed), Slewed()
     told = StoreClock(Runtime(clock=clock))
@@ -274,7 +272,7 @@ def test_a_wrong_rate_is_not_a_clock_step(rate, width_s):
 @pytest.mark.parametrize("step_ms", [-86_400_000, -5_000, 5_000, 3_600_000])
 def test_a_clock_step_of_the_server(step_ms):
     """
-    If the store's clock jumps between two renewals by more than a wrong rate can explain, this counts as a clock step.
+    If the store's clock jumps by more than a wrong rate can explain, the jump is treated as a clock step.
     """
     clock = Slewed()
     told = StoreClock(Runtime(clock=clock))
@@ -310,7 +308,7 @@ class Apart(Remote):
 
     def apply(self, writes):
         """
-        Apply *writes* at the clock's true time. This does not count as a reading of the clock.
+        Apply *writes* at the clock's true time, without counting a reading of the clock.
         """
         self.is_writing = True
         try:
@@ -327,7 +325,7 @@ class Apart(Remote):
 
     def true_ms(self):
         """
-        Return the true time with its fraction of a millisecond. This does not count as a reading of the clock.
+        Return the true time with its fraction of a millisecond, without counting a reading of the clock.
         """
         return STORE_MS + self.machine.true_ns / 1e6 + self.set_by_s * 1e3
 
@@ -441,7 +439,7 @@ def test_a_server_that_was_set_counts_delays_by_its_new_clock(make, verb, step_s
 @pytest.mark.parametrize(("step_s", "count"), [(0.0, 1), (3600.0, 0), (-3600.0, 0)])
 def test_a_slow_commit_is_not_a_clock_step(make, verb, step_s, count):
     """
-    A slow commit does not count as a clock step, unless the clock is set during the commit.
+    A slow commit is not mistaken for a clock step, unless the clock is set during the commit.
     """
     clock, store, client = slewed_pair(make, 1.0)
     seen = []
@@ -466,9 +464,9 @@ def test_a_slow_commit_is_not_a_clock_step(make, verb, step_s, count):
 @pytest.mark.parametrize("rate", [0.9001, 1.0, 1.0999])
 def test_the_end_of_a_run_is_known_within_bounds(rate):
     """
-    The true end of a run is at most one error bound after the estimated end, at any rate of the machine's clock.
+    At any rate of the machine's clock, the estimated end of a run is early by at most a small, known bound.
 
-    So the delay of a retry does not start before the run has ended. The error bound is small, even for long runs.
+    If this bound is added, the delay of a retry does not start before the run has ended.
     """
     clock = Slewed()
     runtime = Runtime(clock=clock)

@@ -207,7 +207,7 @@ def test_an_omitted_argument_gets_the_functions_default(inline):
     """
     An omitted argument is not stored.
 
-    The version of the function that runs the job supplies its own default.
+    When the job runs, the function uses its own default.
     """
     clock, scheduler = inline
 
@@ -609,9 +609,7 @@ def test_a_number_that_json_cannot_represent(price):
 
 def mistakes(scheduler):
     """
-    Return wrong calls, by the pattern that the error of the call must match.
-
-    The pattern contains the remedy.
+    Return wrong calls, by the pattern that the error message must match. The pattern contains the remedy.
     """
     made = scheduler.task(name="shop.cancel_order")(closed)
     return {

@@ -68,8 +68,6 @@ def facts(verdict):
 def test_results(one, result, expected):
     """
     Each result of a handler leads to the expected verdict.
-
-    In the test, the attempt ends five milliseconds after the due time.
     """
     assert facts(judge_result(one, 7, result, RAN, random)) == expected
 
@@ -87,10 +85,9 @@ def test_results(one, result, expected):
 )
 def test_a_wait_counts_from_the_latest_instant_of_the_end(one, result, due_at):
     """
-    The delay to a retry counts from the latest time at which the attempt can have ended.
+    The delay of a retry counts from the latest time at which the attempt can have ended.
 
-    In the test this is 300 ms after the estimated end. A retry without a delay, or the next run of a series, does not
-    wait these 300 ms.
+    A retry without a delay, and the next run of a series, are not delayed.
     """
     judge = judge_error if isinstance(result, Exception) else judge_result
     assert judge(one, 7, result, RunSpan(NOW, NOW + 5, 300), random).settle.due_at == due_at

@@ -1,8 +1,8 @@
 """
 Counts the CPU time of each test with its child processes.
 
-It prints the ten largest times, and fails a test over the limit. The time of a class, module or session fixture counts
-for the fixture, not for the first test that requests it.
+It prints the ten largest times, and fails a test over the limit. The time of a class, module or session fixture is not
+part of the test that first requests the fixture.
 """
 
 from __future__ import annotations
@@ -119,8 +119,9 @@ class Meter:
         """
         Record the CPU time of the test in its last report. Fail a test above the limit.
 
-        Reading the CPU times of a dozen servers costs as much as a small test. So after a small test they are not read,
-        and count for the next longer test.
+        After a short test the CPU times of other processes are not read, because this is slow. They are added to the
+        next
+        longer test.
         """
         report = yield
         self.lasted += call.duration

@@ -2,9 +2,7 @@
 `tickwheel` in forked processes.
 
 They are forked from a process that has already imported tickwheel, which saves nine tenths of the CPU of each start.
-
-`start` returns an object like `subprocess.Popen`. It returns a real `Popen` outside Linux, or if a test simulates
-another system.
+Outside Linux, or if a test simulates another system, `start` returns a real `Popen`.
 """
 
 from __future__ import annotations

@@ -87,8 +87,9 @@ class Load:
         """
         Return the violations of docs/promise.md by kind. There should be none.
 
-        A generation may begin another attempt only if its last attempt was interrupted, and if the history records
-        this. If the outcome of a call is unknown, both outcomes are correct.
+        A generation may run again only if the history has its earlier attempt as interrupted. A call with an unknown
+        outcome
+        may have either outcome.
         """
         fired = [(job.key, job.generation, attempt) for job, attempt, _ in self.fired]
         runs = Counter((key, number) for key, number, _ in fired)

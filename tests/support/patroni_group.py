@@ -89,8 +89,7 @@ class PatroniGroup:
         """
         Kill the leader while commits wait for the other node. Wait until the other node leads.
 
-        The other node receives no more writes of the leader. So a write that was acknowledged without that node is
-        lost.
+        An acknowledged write is lost if the other node had not received it.
         """
         leader, standby = self.await_standby()
         ((receiver,),) = self._execute(standby, "SELECT pid FROM pg_stat_wal_receiver")

@@ -47,7 +47,7 @@ SHAPE = """
 VERSION = "INSERT INTO tickwheel_schema VALUES ({}, '{}')"
 RESTS = 4
 """
-Minimum number of emptied databases that stay unused, because the scheduler of a former test may still connect to them.
+Minimum number of emptied databases that are not lent again yet. Former schedulers may still connect to them.
 """
 
 
@@ -167,8 +167,6 @@ class Postgres:
     def _within(self, name, *statements):
         """
         Execute the statements in a lent database. Return the rows of the last statement.
-
-        The session stays open, because opening a session costs as much as a small test.
         """
         import psycopg  # noqa: PLC0415 - only where there is a server
 

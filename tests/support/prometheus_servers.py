@@ -23,7 +23,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 DOCS = "https://docs.example/"
 EVALUATIONS = "tests:evaluations"
 SCRAPED = "3s"
-"""Interval and timeout of a scrape. A service notices within a shorter time that its store does not answer."""
+"""Interval and timeout of a scrape. They exceed the time in which a service notices that its store is silent."""
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 WINDOW = re.compile(r"\[(\d+)([smhd])\]")
 AGE = re.compile(r"(time\(\) - [^>]*) > (\d+)\b")
@@ -38,10 +38,10 @@ def seconds(duration):
 
 def shortened(rules, factor):
     """
-    Return the document of the alert *rules*, changed for a Prometheus that evaluates them *factor* times as often.
+    Return the alert *rules*, changed for a Prometheus that evaluates them *factor* times as often.
 
-    The durations of `for:`, the windows of ranges, and the ages that `time() - ...` is compared with are divided by
-    *factor*. A recording rule is added; its samples show the evaluations. Everything else is unchanged.
+    All lengths of time in the rules are divided by *factor*. A recording rule is added, whose samples show the
+    evaluations.
     """
     document = yaml.safe_load(rules)
     for group in document["groups"]:

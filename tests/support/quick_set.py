@@ -1,8 +1,8 @@
 """
 `--quick` omits the tests that tests/full_only.txt lists. A test that was not measured yet is not in this list.
 
-A line of the list names a file, a class, a function or a case. A line that begins with ! keeps a part of a listed name
-in the quick set.
+A line of the list names a file, a class, a function or a case. A line that begins with ! names an exception, which
+stays in the quick set.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class QuickSet:
     A pytest plugin that omits the tests in tests/full_only.txt, and records lines of this list that match no test.
 
     Attributes:
-        listed: The names in the list, each of a file, a class, a function or a case. A quick run omits them.
-        kept: The names in lines that begin with !. They stay in a quick run, although a name in *listed* includes them.
+        listed: The names of the files, classes, functions and cases that a quick run omits.
+        kept: The exceptions: names after a !. They stay in a quick run although a listed name includes them.
         unmatched: Lines about a completely collected file that match none of its tests.
         collected: All collected tests, and whether they are quick.
-        not_made: Classes and functions in the list of which nothing is kept. A quick run does not collect them.
+        not_made: Listed classes and functions without an exception. A quick run does not collect them.
     """
 
     def __init__(self, lines):
@@ -50,7 +50,7 @@ class QuickSet:
 
     def pytest_ignore_collect(self, collection_path, config):
         """
-        Do not import a file that the list of slow tests names, unless the list keeps a test of the file.
+        Do not import a file that is listed as slow, unless one of its tests is an exception.
         """
         name = collection_path.relative_to(ROOT).as_posix() if ROOT in collection_path.parents else ""
         if config.option.quick and name in self.listed and not any(line.startswith(f"{name}::") for line in self.kept):
@@ -60,7 +60,7 @@ class QuickSet:
     @pytest.hookimpl(tryfirst=True)
     def pytest_pycollect_makeitem(self, collector, name):
         """
-        Do not make the cases of a class or function in the list of slow tests, unless the list keeps one of them.
+        Do not collect a class or function that is listed as slow, unless one of its tests is an exception.
         """
         name = f"{collector.nodeid}::{name}"
         if not collector.config.option.quick or name in self._above_kept or self.is_quick(name):
@@ -71,7 +71,7 @@ class QuickSet:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config, items):
         """
-        Omit the tests that the list of slow tests names and does not keep.
+        Omit the tests that are listed as slow and are not exceptions.
         """
         self.collected = {item.nodeid: self.is_quick(item.nodeid) for item in items}
         if not any("::" in argument for argument in config.args):

@@ -1,8 +1,5 @@
 """
 Large files are shared among several processes of pytest-xdist. Files with a common expensive fixture go to one process.
-
-The tests of a large file share only servers, which each process has anyway. So all processes end at about the same
-time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """
 Options for tests/prove/dates.py, which runs tests at given instants.
 
-`--record-dates` records the tests that read the time of day. It uses a clock that counts its readings.
-`--from-instant` starts each test at a given instant. It uses a clock that can be set. If the instant is two seconds
-before midnight, every test crosses midnight.
+`--record-dates` records the tests that read the time of day, with a clock that counts its readings. `--from-instant`
+starts each test at a given instant, with a clock that can be set.
 """
 
 from __future__ import annotations
@@ -44,9 +43,7 @@ class Shared:
 
 class Recorder:
     """
-    Records each test that reads the time of day.
-
-    A test counts if it reads the time itself, or if a fixture of the test or another process reads the time for it.
+    Records each test that reads the time of day, itself or by its fixtures and processes.
     """
 
     def __init__(self, path):

@@ -347,9 +347,9 @@ def two_at_once(scheduler, count):
 @pytest.mark.parametrize("move", ["advance", "jump", "jump_to_next"])
 def test_a_chain_of_jobs_without_end_is_found_out(scheduler, manual_clock, monkeypatch, goes_on, move):
     """
-    If jobs set further jobs without a delay, endlessly, the call that moves the time raises a RuntimeError.
+    If jobs endlessly set further jobs without a delay, the call that moves the time raises a RuntimeError.
 
-    The call does the same for timers that set further timers.
+    The same happens with timers.
     """
     monkeypatch.setattr("tickwheel.testing.manual_clock.TURNS_MAX", 50)
     fired = []

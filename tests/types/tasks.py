@@ -125,7 +125,7 @@ def calls() -> None:
     """
     `of` takes the parameters of the function except the firing.
 
-    A plain call calls the function.
+    A task can also be called like the function.
     """
     assert_type(cancel_order.of(17), TaskCall)
     assert_type(cancel_order.of(number=17, reason=Reason.RECALLED), TaskCall)

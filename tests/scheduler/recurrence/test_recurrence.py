@@ -33,7 +33,7 @@ def test_interval_keeps_its_phase():
 )
 def test_following_a_late_run(misfire, expected):
     """
-    After a run that ended four minutes late, the policies `once` and `skip` continue with a due time in the future.
+    After a run that ended four minutes late, the next due time of the policies `once` and `skip` is in the future.
 
     The policy `all` continues with the missed run.
     """
@@ -75,7 +75,7 @@ def test_all_due_times_that_pass_during_a_run(misfire):
     """
     With the misfire policy `all`, each due time that passes during a run gets its own run.
 
-    None of these runs counts as missed.
+    Such a run is not treated as missed.
     """
     series = Recurrence(MINUTELY, misfire, grace_ms=1_000, overlap=Overlap.ALL)
     due_at, begun, ended, runs = NOON, NOON, NOON + 200_000, []
@@ -90,9 +90,9 @@ def test_all_due_times_that_pass_during_a_run(misfire):
 
 def test_missed_due_times_are_not_overlap():
     """
-    Due times before the start of a late run count as missed, not as overlap.
+    Due times before the start of a late run are missed. They are not overlap.
 
-    Due times between the attempts of a run count as overlap.
+    Due times between two attempts of a run are overlap.
     """
     series = Recurrence(MINUTELY, overlap=Overlap.ONCE)
     late = (NOON, NOON + 150_000, NOON + 170_000)
@@ -137,7 +137,7 @@ def test_the_grace():
 @pytest.mark.parametrize("misfire", Misfire)
 def test_until(misfire):
     """
-    A run whose time without jitter equals the end of the series takes place, even if jitter delays it past the end.
+    A run takes place if its time without jitter equals the end of the series, even if jitter delays it past the end.
 
     A run whose time without jitter is after the end does not take place.
     """
@@ -151,7 +151,7 @@ def test_until(misfire):
 
 def test_max_runs():
     """
-    With `max_runs`, each finished run counts and a skipped run does not count.
+    With `max_runs`, finished runs are counted, but skipped runs are not.
 
     After the last run there are no more runs.
     """
@@ -212,9 +212,7 @@ def test_a_run_now_before_the_pending_due_time(misfire):
 )
 def test_a_run_now_that_lasts_past_the_pending_due_time(misfire, overlap, expected):
     """
-    If a `run_now` lasts past the pending due time, that due time counts as overlap.
-
-    Earlier due times do not count as overlap.
+    If a `run_now` lasts past the pending due time, that due time is overlap. Earlier due times are not overlap.
     """
     ahead = Recurrence(MINUTELY, misfire, next_at=NOON + 150_000, overlap=overlap)
     assert ahead.following("k", NOON + 10_000, NOON + 10_000, NOON + 160_000) == expected
@@ -223,7 +221,7 @@ def test_a_run_now_that_lasts_past_the_pending_due_time(misfire, overlap, expect
 
 def test_the_length_of_a_run_that_is_tried_again():
     """
-    The time to expiry of a run counts from its first attempt, so a retry does not change it.
+    The time to expiry of a run is measured from its first attempt, so a retry does not change it.
 
     The next run has the same time to expiry.
     """

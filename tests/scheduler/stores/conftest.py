@@ -30,7 +30,8 @@ def rows_read(monkeypatch):
     """
     Return a function that starts to count the jobs that queries read.
 
-    The function returns a list. Each commit adds to it the number of jobs that the session has read so far.
+    The function returns a list. At each commit, the number of jobs that the session has read so far is added to the
+    list.
     """
     psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'tickwheel[postgres]'")
 
@@ -77,9 +78,7 @@ def weighed(monkeypatch):
     """
     Return a list to which each commit of a SQLite store appends its weight.
 
-    The weight says how much the commit counts towards the next checkpoint.
-
-    No store starts a checkpoint thread during the test.
+    The weight is the commit's contribution towards the next checkpoint. No checkpoint thread runs during the test.
     """
     weights = []
     made = SimpleNamespace(wrote=weights.append, close=lambda: None)

@@ -1,7 +1,5 @@
 """
-Backups that are made while jobs are set, and the stores that are restored from these backups.
-
-The backups are made as the documentation describes.
+Backups that are made while jobs are set, and the stores that are restored from them.
 """
 
 from __future__ import annotations

@@ -149,8 +149,6 @@ def test_every_field_is_a_column_but_two():
 def test_a_row_holds_every_value(column):
     """
     A job is read back from its row unchanged, whichever column has a value other than its default.
-
-    Plain jobs (jobs without rare options) fill only some columns. If another column has a value, the job is not plain.
     """
     own = {
         "state": model.State.RUNNING,
@@ -218,7 +216,7 @@ def test_postgres_prepares_every_statement(postgres, database, open_database):
 @pytest.mark.parametrize("name", ["set_new", "set_one"])
 def test_a_plain_set_of_postgres_writes_its_columns(name):
     """
-    A statement for plain set requests (requests without rare options) writes exactly the columns that they may fill.
+    A statement for plain set requests (without rare options) writes exactly the columns that such requests may fill.
     """
     (listed,) = re.findall(r"INSERT INTO tickwheel_job \(([^)]*)\)", POSTGRES[name])
     assert set(re.split(r",\s*", listed)) == {*rules.PLAIN_SET, "attempt", "first_set_at", "shard"}
@@ -227,9 +225,9 @@ def test_a_plain_set_of_postgres_writes_its_columns(name):
 @pytest.mark.parametrize("field", [each.name for each in fields(model.Set)])
 def test_a_set_with_other_options_is_not_plain(field):
     """
-    A set request is plain if it has no option that could have an effect on a key without a job.
+    A set request that has an option with an effect on a new key is not plain.
 
-    Plain set requests take a shorter statement.
+    Plain requests use a shorter statement.
     """
     write = replace(model.Set(model.Job("key", 0, 2)), **({} if field == "job" else {field: 5}))
     harmless = {"job", "mode", "clock_step", "over", "keeps_payload", "has_phase", "counted_from"}

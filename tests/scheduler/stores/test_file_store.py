@@ -182,7 +182,7 @@ def test_a_damaged_entry_is_an_error(tmp_path):
     """
     If an entry has a valid checksum but contents that no store writes, opening the file raises an error with a remedy.
 
-    A second attempt to open the file raises the same error.
+    A second try raises the same error.
     """
     path = tmp_path / "jobs.log"
     for entry in (("job/a", b"x"), ("table/a", b"{}"), ("scope/x", b"[]"), ("generation", b"many")):

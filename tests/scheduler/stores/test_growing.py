@@ -206,7 +206,7 @@ def test_a_node_is_killed_while_the_store_grows(make, address, until):
 
 def test_a_store_that_has_grown_can_be_moved(make, tmp_path):
     """
-    A migration also moves jobs that were set before the store got more shards, and so are still in their old shards.
+    A migration also moves jobs that were set before the store got more shards.
     """
     jobs = set_jobs(make(3), "old")
     source, target = make(8), make_store(f"sqlite:///{tmp_path}/jobs.db")

@@ -420,7 +420,7 @@ class Breaking:
     """
     Makes one write fail. The test chooses the number of this write.
 
-    If the number is odd, the write fails before it takes effect. If it is even, the write fails afterwards.
+    If the number is odd, the write fails before it takes effect. Otherwise it fails afterwards.
     """
 
     def __init__(self, turn):
@@ -499,7 +499,7 @@ def test_callers_that_continue_do_not_prevent_the_end(stores):
     """
     A migration ends although callers continue to set new jobs in the source.
 
-    The migration reports these new jobs, and a second run moves them.
+    The migration reports these new jobs. If it is run again, it moves them.
     """
     source, target, _, _ = stores
     numbers = itertools.count()

@@ -206,7 +206,7 @@ def set_clock_back(request, address):
 
 def test_a_clock_that_was_set_back(make, until, set_clock_back):
     """
-    If the server's clock is set back, a lease that was granted before still expires after at most its length.
+    If the server's clock is set back, a lease that was granted earlier still expires after at most its length.
 
     A living node keeps its lease.
     """

@@ -202,7 +202,7 @@ def lists(clock):
 
 def write(lists, begun=(), ended=()):
     """
-    Record a transaction in *lists*, and return the number of the list that it used.
+    Record a transaction in *lists*, and return the number of the list that was used.
     """
     with lists.writing() as entry:
         entry.begun, entry.ended = begun, ended
@@ -211,7 +211,7 @@ def write(lists, begun=(), ended=()):
 
 def fail(lists, begun):
     """
-    Record a transaction with an unknown outcome in *lists*, and return the number of the list that it used.
+    Record a transaction with an unknown outcome in *lists*, and return the number of the list that was used.
     """
     with suppress(OSError), lists.writing() as entry:
         entry.begun = begun
@@ -233,9 +233,7 @@ def test_a_list_is_reused_once_all_its_jobs_have_ended(lists):
 
 def test_a_rejected_claim_frees_its_list(lists):
     """
-    If a claim is rejected, the list that was meant for it is free at once.
-
-    The job stays in the list that already contained it.
+    If a claim is rejected, the list that was meant for its job is free at once.
     """
     assert write(lists, [1]) == 0
     assert fail(lists, ()) == 1
@@ -277,8 +275,6 @@ def test_lists_of_withdrawn_jobs_are_reused(lists):
 def test_an_old_answer_does_not_touch_later_jobs(lists):
     """
     If a list of claimed jobs gets new jobs while the server is asked about its old jobs, the list keeps the new jobs.
-
-    This holds even if old and new jobs have the same generation.
     """
     for generation in range(32):
         write(lists, [generation])

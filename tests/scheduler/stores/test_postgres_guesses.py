@@ -102,8 +102,6 @@ def test_columns_of_one_value_and_of_several(make, values):
 def test_a_violation_of_another_index_is_an_error(make, postgres, database):
     """
     If a row violates a unique index that the user has added, the store raises the error and does not try again.
-
-    The store does not take this violation for a key that already exists.
     """
     store = make()
     postgres.execute("CREATE UNIQUE INDEX theirs ON tickwheel_job (handler)", database)
@@ -210,9 +208,9 @@ PLAIN_JOBS = [
 @pytest.mark.parametrize("counted_from", [None, 3, 10**15])
 def test_plain_sets_are_answered_by_the_rules(make, counted_from):
     """
-    A plain set request (a request without rare options) is one statement, but has the same answer as in every store.
+    A plain set request (without rare options) is one statement, but has the same answer as in every store.
 
-    The stored job is also the same, even if its due time is relative.
+    The stored job is also the same.
     """
     jobs = [replace(job, due_at=min(max(job.due_at, 0), 2**40)) for job in PLAIN_JOBS]
     store, writes = make(), [model.Set(job, counted_from=counted_from) for job in jobs]
@@ -275,7 +273,7 @@ def test_single_moves_and_cancels_are_answered_by_the_rules(postgres, database, 
     """
     A move or cancel of one job has the same answer and the same effect as in every store.
 
-    If the job is pending, occurs once, is not paused and has used no attempt, the change takes one statement.
+    For a pending one-time job without a pause or an attempt, the change takes one statement.
     """
     url = f"{postgres.url(database)}&shards=1"
     with closing(open_store(url)) as store, closing(open_store(url)) as other:

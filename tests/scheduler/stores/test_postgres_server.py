@@ -336,9 +336,9 @@ def test_claims_rewrite_in_place(postgres, database, open_database, until):
 
 def test_retries_after_a_lease(open_database, monkeypatch):
     """
-    An owner whose lease may have expired can write any number of retries of one job.
+    If an owner's lease may have expired, the owner can still write retries of a job.
 
-    Each retry is also announced to the shard's owner, because another node may own the shard by then.
+    Each retry is announced to the shard's owner, which may be another node by then.
     """
     store = open_database("&shards=1")
     (lease,) = store.acquire("owner")

@@ -410,7 +410,7 @@ def connection(postgres, database):
 
 def test_every_statement_is_tried():
     """
-    The parameter values cover exactly the statements for which the server makes an execution plan.
+    Parameter values exist for every statement that the server plans, and for no other statement.
     """
     assert set(values_of(1_000)) == set(planned())
 
@@ -418,9 +418,9 @@ def test_every_statement_is_tried():
 @pytest.mark.parametrize("rows", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_statistics_change_no_cost(connection, rows):
     """
-    Whatever statistics the server has, a statement touches few more pages than with the best of them.
+    Whatever statistics the server has, a statement touches at most three times the pages of the best case, plus 100.
 
-    At most three times as many pages, plus a hundred, are allowed. A similar limit holds for the rows that it reads.
+    A similar limit holds for the rows that the statement reads.
     """
     costs = {name: {} for name in planned()}
     for state in STATES:

@@ -46,9 +46,9 @@ def states(store):
 @pytest.mark.parametrize("paused", [False, True])
 def test_locked_jobs_are_rescued_later(left, paused):
     """
-    If running jobs are locked during a takeover, the new owner recovers them at its first renewal after the locks end.
+    If running jobs are locked during a takeover, the new owner recovers them at a later renewal, without the locks.
 
-    At that renewal, the new owner is also notified of the recovered jobs.
+    The new owner is then notified of the recovered jobs.
     """
     _, second, other = left
     other.execute("SELECT FROM tickwheel_job WHERE key IN ('a', 'b') FOR UPDATE")

@@ -37,9 +37,9 @@ def test_a_slot_moves_under_load_and_back(cluster, until, partitions):
     """
     While the store's hash slot moves, no acknowledged write is lost, and no job fires early or after its cancel.
 
-    Calls that are refused raise transient errors with a known outcome. No attempt begins twice.
-    If an attempt cannot be settled while the slot moves, the job runs again. The history then records the first attempt
-    as interrupted.
+    Refused calls raise transient errors with a known outcome. No attempt begins twice. An attempt that cannot be
+    settled is
+    recorded as interrupted, and its job runs again.
     """
     with loaded(f"{cluster.url}shards=4&lease_s=2&partitions={partitions}") as load:
         for is_slow in (True, False):

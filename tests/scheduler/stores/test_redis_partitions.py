@@ -61,9 +61,7 @@ def cluster(make_redis):
 @pytest.mark.parametrize("prefix", ["tickwheel", "a", "jobs of the shop"])
 def test_hash_tags_are_spread_over_the_slots(prefix, total):
     """
-    The hash tags of a store's partitions are spread over the slots of a cluster.
-
-    If the slots are divided into as many equal ranges as there are partitions, each range has one tag.
+    The hash tags of a store's partitions are spread evenly over the slots of a cluster.
     """
     tags = [Partition(number, total).tag(prefix) for number in range(total)]
     assert tags[0] == prefix
@@ -309,8 +307,8 @@ def test_a_master_is_unreachable(make, record, cluster, events, how):
     """
     While one partition does not answer, jobs of the other partitions are set and fire in time.
 
-    Writes to keys of the silent partition raise transient errors. After that partition answers again, its jobs fire.
-    Its running attempts count as interrupted and run again, under a new epoch.
+    Writes to the silent partition raise transient errors. Its jobs fire when it answers again. Its running attempts are
+    recorded as interrupted, and run again.
     """
     url = f"{cluster.url}lease_s=2&partitions=3"
     node = make(url)
@@ -350,8 +348,6 @@ def test_a_master_is_unreachable(make, record, cluster, events, how):
 def test_a_master_hangs(make, record, cluster, until, number):
     """
     While one partition's master hangs, the jobs of other partitions are claimed, fired and settled in time.
-
-    This includes jobs that are due together with a job of the hanging partition, and jobs that another process sets.
     """
     url = f"{cluster.url}lease_s=10&partitions=3"
     store = open_store(url)

@@ -213,8 +213,8 @@ def test_crash_of_the_server(server, make, until):
     """
     After a kill and a restart of the server, all acknowledged writes exist.
 
-    The owner must claim its shards again, because a restarted server looks like a promoted replica, which may lack the
-    last lease.
+    The owner must claim its shards again, because the restarted server could be a promoted replica without the last
+    lease.
     """
     store = make("&lease_s=120", server)  # the lease must outlast a slow restart of the server
     epochs = {lease.shard: lease.epoch for lease in store.acquire("owner")}
@@ -247,7 +247,7 @@ def rewrite_log(server, until):
 
 def test_server_is_killed_under_load(server, make, until):
     """
-    If a server that syncs its log to disk before each answer is killed during writes, it has every acknowledged job.
+    A server that syncs its log to disk before each answer keeps every acknowledged job if it is killed during writes.
     """
     make("", server)
     answered, lost = set(), []
@@ -356,9 +356,7 @@ def free_port():
 
 def refused_by(server):
     """
-    Return the error with which a node refuses a store that another node of the cluster holds.
-
-    If the node does not yet know the other node, its transient error is raised instead.
+    Return the error that a node raises for a store that another node of the cluster holds.
     """
     try:
         open_store(server.url()).close()
@@ -371,9 +369,7 @@ def refused_by(server):
 
 def test_conflicting_batches_all_succeed(make):
     """
-    Conflicting batches all succeed.
-
-    In the test, several threads write large batches to the same few keys at once, through one or two store objects.
+    If threads write large batches to the same few keys at once, all batches succeed.
     """
     first = make("&shards=1")
     stores, generations = (first, first, make()), []

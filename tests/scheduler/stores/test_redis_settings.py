@@ -191,7 +191,7 @@ def test_loss_window_of_replicas(connected, replicas, loses):
     """
     If each write must reach all replicas, acknowledged writes survive the loss of the primary.
 
-    If a write must reach only some of the replicas, it may be lost.
+    Otherwise they may be lost.
     """
     facts = {"appendonly": "yes", "appendfsync": "always", "connected_slaves": str(connected)}
     window = loss_window(facts, replicas)

@@ -183,8 +183,6 @@ def partitions(redis_server):
 def test_partitions_are_queried_at_the_same_time(partitions):
     """
     A partitioned store takes no more round trips in each partition than an unpartitioned store takes in total.
-
-    The store renews and scans all partitions at the same time.
     """
     line, url = partitions
     with closing(open_store(url)) as store, closing(open_store(url)) as heir:

@@ -321,7 +321,7 @@ class Deaf:
 
 def test_a_long_wait_does_not_delay_checks(monkeypatch):
     """
-    A subscription is checked often enough to detect its loss in the promised time, even while its owner waits longer.
+    Even during a long wait, a subscription is checked often enough to detect its loss in the promised time.
     """
     assert 2 * _listener._CHECK_S < 5
     monkeypatch.setattr(_listener, "_CHECK_S", 0.01)
@@ -391,9 +391,9 @@ def test_dropped_packets_end_calls_in_time(request, kind):
 @pytest.mark.parametrize("table", ["tickwheel_shard", "tickwheel_node"])
 def test_a_silent_pipeline_costs_no_lease(postgres, database, until, table):
     """
-    If a client's session goes silent and holds locks on the rows of a node's leases, the node does not lose the leases.
+    If a client's silent session holds locks on a node's leases, the node does not lose them.
 
-    The client uses the pipeline mode of its driver. The node's next renewals end this session.
+    The session uses pipeline mode. The node's next renewals end it.
     """
     psycopg = pytest.importorskip("psycopg")
     waiting = "SELECT query FROM pg_stat_activity WHERE wait_event = 'ClientRead'"

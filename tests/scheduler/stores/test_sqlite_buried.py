@@ -136,7 +136,7 @@ def test_other_processes_write_tombstones(store, tmp_path, clock):
 
 def test_far_jobs_count_by_the_pages_that_they_change(weighed, store):
     """
-    A commit counts towards the next checkpoint by the pages that it changes.
+    The weight of a commit towards the next checkpoint is the number of pages that it changes.
 
     A far job changes fewer pages than a near one.
     """

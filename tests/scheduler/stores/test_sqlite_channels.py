@@ -37,9 +37,7 @@ def wait():
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_notification_ends_a_wait(kind, path, wait):
     """
-    A notification ends a wait, and the wait consumes the notification.
-
-    Several pending notifications count as one.
+    A notification ends a wait and is consumed. Several pending notifications have the effect of one.
     """
     channel = kind.make(path, 0o600)
     assert wait.wait(0, channel.fileno()) == set()
@@ -104,9 +102,7 @@ def test_a_wait_is_ended_by_another_thread(wait):
 
 def test_a_channel_is_not_closed_during_a_wait(wait):
     """
-    If a channel is retired or closed during a wait, it is closed when that wait ends.
-
-    No new wait begins.
+    If a channel is retired or closed during a wait, it is closed after the wait. No new wait begins.
     """
     ends: list[str] = []
     channel = mock.Mock(close=lambda: ends.append("channel"))

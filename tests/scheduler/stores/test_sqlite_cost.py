@@ -90,7 +90,7 @@ def test_future_jobs_cost_nothing(store, made, call, first):
     """
     With ten thousand future jobs, a call takes as many steps as with ten future jobs.
 
-    Only the lookup of a key in a sorted run takes more steps.
+    Only the lookup of a key in a sorted list on disk takes more steps.
     """
     store.count()
     add_far(store, 10, first)

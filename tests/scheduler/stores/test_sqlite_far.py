@@ -159,7 +159,7 @@ def test_far_jobs_share_pages(weighed, store):
 
 def test_the_owner_sorts_slots_that_come_near(store, clock):
     """
-    Each commit sorts 5,000 jobs of a slot that begins within the hour.
+    If a slot of far jobs begins within the hour, each commit sorts 5,000 of its jobs.
 
     Queries find all jobs before, during and after the sort.
     """
@@ -183,7 +183,7 @@ def test_sorted_jobs_are_not_passed_over(store, clock):
     """
     A slot of far jobs is sorted when its time comes near.
 
-    The next scan then finds its jobs, even if they are due before jobs that were already pending or running.
+    The next scan then finds its jobs, even if they are due before the jobs that were already pending.
     """
     (begun,) = spread(store, 1, first=2 * HOUR_MS, span=1, name="begun")
     (far,) = spread(store, 1, first=20 * HOUR_MS, span=1, name="far")
@@ -307,7 +307,7 @@ def test_owner_is_killed_while_it_sorts(tmp_path):
     """
     If owners are killed while they sort far jobs, every job still exists exactly once.
 
-    In the test, another process sets, moves and cancels jobs at the same time.
+    This also holds for jobs that another process changes at the same time.
     """
     path, dice, jobs = tmp_path / "jobs.db", random.Random(3), {}
     with closing(SqliteStore(path)) as store:

@@ -98,8 +98,7 @@ def test_full_disk(tmp_path, disk, sizes):
     """
     On a full disk jobs can be cancelled, because the store has reserved room for this.
 
-    New jobs are refused until there is room again. This holds even if the log had many jobs that were not yet in the
-    database when the disk became full.
+    New jobs are refused until there is room again. This holds even if the log has many jobs that the database lacks.
     """
     first, cancelled, second, third, last, files = run_on(disk, tmp_path, FULL + BY_ITS_OWNER, sizes)
     assert "the disk is full" in first

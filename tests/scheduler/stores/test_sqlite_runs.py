@@ -1,7 +1,7 @@
 """
-The SQLite store keeps keys in sorted runs.
+The SQLite store moves the keys of jobs into sorted lists on disk (runs).
 
-The keys are found, listed and moved correctly at any stage of a merge of runs.
+The keys are found, listed and moved correctly while these lists are merged.
 """
 
 from __future__ import annotations
@@ -54,13 +54,10 @@ def small(monkeypatch, shelf, part):
 
 class MergingStore(SqliteStore):
     """
-    A store that moves a slice of keys into a run after each commit.
+    A store that moves some keys into a sorted list on disk after each commit.
     """
 
     def apply(self, writes):
-        """
-        Apply *writes*, then move a slice of keys into a run.
-        """
         answers = super().apply(writes)
         merge_once(self)
         return answers
@@ -68,7 +65,7 @@ class MergingStore(SqliteStore):
 
 class AllMerged:
     """
-    Makes stores that soon move every key into runs.
+    Makes stores that soon move all their keys into sorted lists on disk.
     """
 
     @pytest.fixture(autouse=True)
@@ -91,7 +88,7 @@ class AllMerged:
 
 class TestMergingStore(AllMerged, StoreSuite):
     """
-    The contract suite on a store whose keys are partly merged into runs at any moment.
+    The contract suite on a store that has moved a part of its keys into sorted lists on disk.
     """
 
 
@@ -103,7 +100,7 @@ class TestSharedMergingStore(AllMerged, SharedStoreSuite):
 
 def merge_once(store):
     """
-    Move one slice of keys into a run.
+    Move some keys into a sorted list on disk.
     """
     with writing(store.path) as connection:
         return _runs.merge(connection, store.now_ms())
@@ -116,7 +113,7 @@ def merge_all(store):
 
 def runs(store):
     """
-    Return the number of keys that each run was made from.
+    Return the number of keys that were moved into each sorted list on disk.
     """
     return sorted(size for _, size in rows(store.path, SQL["runs"]))
 
@@ -172,7 +169,7 @@ def write_some(store, dice, jobs, keys=1_500):
 
 def test_random_writes_during_merges(store, clock, monkeypatch):
     """
-    While keys are moved into runs, two store objects on one file set, move and cancel jobs.
+    While keys are moved into sorted lists on disk, two store objects on one file change jobs.
 
     Every query finds exactly the jobs that exist.
     """
@@ -194,8 +191,6 @@ def test_random_writes_during_merges(store, clock, monkeypatch):
 def test_far_keys_share_pages(weighed, store, monkeypatch):
     """
     A commit of a thousand random keys writes few pages to the log, however many keys exist.
-
-    These are the pages of one partition of the key table, and the pages of one slice of a merge.
     """
     small(monkeypatch, 2_000, 1_000)
     dice, day = random.Random(1), store.now_ms() + DAY_MS
@@ -212,9 +207,9 @@ def test_far_keys_share_pages(weighed, store, monkeypatch):
 
 def test_the_key_partition_stays_small(store, clock, monkeypatch):
     """
-    Commits move the owner's keys into runs.
+    Each commit moves keys of the owner's jobs into sorted lists on disk.
 
-    Renewals move the keys that other processes wrote.
+    A renewal moves keys that other processes wrote.
     """
     small(monkeypatch, 200, 100)
     day = store.now_ms() + DAY_MS
@@ -274,9 +269,7 @@ def test_stale_keys_are_removed(store, clock, monkeypatch):
 
 def test_a_resumed_job_is_listed_once(store, monkeypatch):
     """
-    A job that was paused and resumed is listed once, although the key table has two entries for it.
-
-    The first entry stays in its run when the job is paused. The second is added when the job is resumed.
+    If a job was paused and resumed, it is listed once, although the key table has two entries for it.
     """
     small(monkeypatch, 2, 2)
     day = store.now_ms() + DAY_MS
@@ -319,7 +312,7 @@ def test_a_large_key_partition_is_merged_while_it_is_written(tmp_path, clock):
     """
     A file with 20,000 keys in one partition of the key table can be opened as it is.
 
-    Jobs can be moved and cancelled while this partition is merged into a run, and no change is lost.
+    While this partition is merged into a sorted list, jobs can be moved and cancelled, and no change is lost.
     """
     path = tmp_path / "jobs.db"
     jobs = file_with_a_shelf(path, clock.wall_ns() // 1_000_000, 20_000)
@@ -347,7 +340,7 @@ def test_owner_is_killed_while_it_merges(tmp_path):
     """
     If owners are killed while they merge keys, every job still exists exactly once.
 
-    In the test, another process sets, moves and cancels jobs at the same time.
+    This also holds for jobs that another process changes at the same time.
     """
     dice, jobs = random.Random(3), {}
     with closing(SqliteStore(tmp_path / "jobs.db")) as store:
@@ -368,7 +361,7 @@ def test_owner_is_killed_while_it_merges(tmp_path):
 
 def test_a_merge_that_is_rolled_back_leaves_nothing_behind(store, monkeypatch):
     """
-    If a commit that has moved a slice of keys fails, the runs and their copy in memory stay unchanged.
+    If a commit that moves keys into sorted lists fails, these lists and their copy in memory stay unchanged.
     """
     small(monkeypatch, 20, 8)
     day, jobs = store.now_ms() + DAY_MS, {}
@@ -426,7 +419,7 @@ def test_the_owner_reads_filters_when_it_opens(store, clock, monkeypatch):
 
 def test_a_job_set_alone_meets_its_key_in_a_run(store, monkeypatch):
     """
-    If a single job is set, the statement that looks up its key also finds a key that was moved to a run.
+    If a job is set alone, its key is found even if a merge has moved the key into a sorted list on disk.
     """
     small(monkeypatch, 20, 8)
     day = store.now_ms() + DAY_MS
@@ -481,7 +474,7 @@ def test_no_job_is_lost_between_two_pages(store, monkeypatch):
 
 def test_a_slice_adds_no_more_than_the_reserve(store, clock, monkeypatch):
     """
-    A slice of the longest possible keys adds to the file at most the space that is reserved for a full disk.
+    Even with the longest possible keys, moving keys into sorted lists uses no more space than the reserve provides.
     """
     small(monkeypatch, 2_000, 1_000)
     monkeypatch.setattr(Reserve, "cover", lambda *_: None)

@@ -64,7 +64,7 @@ def test_a_fifo_in_place_of_the_lock(path, open_file):
 @pytest.mark.needs("os.fchmod")
 def test_rights_of_side_files(path, open_file):
     """
-    Every user who may write the database may also write the lock and the reserve, whatever umask the owner has.
+    Every user who may write the database may also write the lock and the reserve, for any umask of the owner.
     """
     store = open_file()
     path.chmod(0o666)

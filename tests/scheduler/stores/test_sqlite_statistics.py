@@ -103,9 +103,7 @@ def test_no_plan_depends_on_statistics(tmp_path, rows):
 @pytest.mark.usefixtures("weighed")
 def test_statistics_of_a_small_file_cost_nothing(tmp_path, call):
     """
-    If a file was analysed when it had a hundred jobs, the old statistics cost nothing once it has thousands of jobs.
-
-    A call takes no more steps than on a file that was never analysed.
+    Old statistics from a time when the file had a hundred jobs cost nothing once it has thousands of jobs.
     """
     steps = {}
     for is_analyzed in (False, True):

@@ -94,7 +94,7 @@ def test_all_verbs(client, conn):
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_it_fires(path, conn, make, record, is_elsewhere):
     """
-    A due job fires once the caller's transaction commits, even if another scheduler of the file set the job.
+    A due job fires once the caller's transaction commits, even if the job was set by another scheduler of the file.
     """
     owner = make(f"sqlite:///{path}")
     owner.handler("h")(record)

@@ -48,10 +48,9 @@ def kept(request, tmp_path):
 
 def test_requests_of_a_caller_that_has_ended(kept):
     """
-    The owner sees a withdrawal request until five seconds after its last repetition, and a stop request for a minute.
+    The owner sees a withdrawal request for five seconds after its last repetition, and a stop request for a minute.
 
-    Without these limits, an old request would withdraw every later try of a job that waits for a worker, because these
-    tries have the same attempt number.
+    An older request could withdraw a later try of the job.
     """
     url, age = kept
     with closing(open_store(url)) as owner, closing(open_store(url)) as caller:

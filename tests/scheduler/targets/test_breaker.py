@@ -120,7 +120,7 @@ def test_a_full_receiver_is_shown_as_full():
     """
     If the receiver says that it is full, the breaker opens at once, for the time that the receiver requested.
 
-    The state of the breaker is then "full".
+    Its state is then "full".
     """
     bench = Bench()
     assert bench.breakers.enter("there") is None
@@ -247,7 +247,7 @@ def test_refusals_do_not_open_the_breaker(server, make, events):
 @pytest.mark.parametrize("options", [{"failures_max": 0}, {"open_s": -1}, {"timeout_s": 0}])
 def test_bad_options(options):
     """
-    A limit of a breaker that is not positive is refused.
+    A breaker's limit must be positive.
     """
     with pytest.raises(InvalidJobError, match=r"pass (an integer in 1|seconds, more than 0)"):
         WebhookTarget(**options)

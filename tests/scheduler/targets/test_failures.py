@@ -25,7 +25,7 @@ KEEPS_CONNECTION = ("RabbitMQ", "NATS", "Redis")
 """
 Targets that wait for a late answer on the open connection, so that they send the message only once.
 
-The libraries of the other targets give up the connection after a timeout, and the message is sent again.
+Other targets give up the connection after a timeout, and send the message again.
 """
 WAITS = ("cannot be reached", "breaks off in the middle", "does not answer in time", "is full")
 
@@ -45,7 +45,7 @@ def table():
 
 def flags(target):
     """
-    Return the options that the test suite of *target* sets.
+    Return the options that are set in the test suite of *target*.
     """
     file, name = SUITES[target]
     tree = ast.parse((HERE / file).read_text("utf-8"))

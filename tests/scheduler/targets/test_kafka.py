@@ -1,8 +1,8 @@
 """
-The Kafka target on the mock cluster that librdkafka includes: the target suite, and the features of Kafka.
+The Kafka target on the mock cluster of librdkafka: the target suite, and the features of Kafka.
 
-Neither Debian nor PyPI has a Kafka broker. The mock cluster is code of the client library, but it speaks the real
-protocol over real sockets, and its brokers can be stopped and slowed down.
+Neither Debian nor PyPI has a Kafka broker. The mock cluster speaks the real protocol over real sockets, and its
+brokers can be stopped and slowed down.
 """
 
 from __future__ import annotations

@@ -227,9 +227,7 @@ def test_refused_subject(nats_server, make, events, is_jetstream):
 
 def test_the_server_has_the_message_before_the_attempt_ends(nats_server, make, events, loop):
     """
-    Without a stream, the attempt ends once the server has answered a request that was sent after the message.
-
-    The server has then received the message.
+    Without a stream, the attempt ends only when the server has certainly received the message.
     """
     sent = bytearray()
 

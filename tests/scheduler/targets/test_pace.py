@@ -107,7 +107,7 @@ def test_a_receiver_that_accepts_nothing_for_a_while(after):
     """
     While the receiver accepts nothing, one job per second is tried.
 
-    Afterwards all waiting jobs are sent at once, because the pace from before the outage no longer limits them.
+    Afterwards all waiting jobs are sent at once.
     """
     world = World([number / 10 for number in range(300)], limit=10**9, after=after, outage=(5, 30))
     assert world.done == 300

@@ -171,7 +171,7 @@ def test_a_cancel_ends_the_lease(scheduler, until):
     """
     A job that is cancelled while it is leased no longer counts as running.
 
-    Each later call of its worker gets the same answer.
+    Each later call of its worker raises the same error.
     """
     scheduler.set_many([due("k")])
     (lease,) = scheduler.lease("q", seconds=43_200)
@@ -184,9 +184,7 @@ def test_a_cancel_ends_the_lease(scheduler, until):
 
 def test_the_next_run_ends_the_lease(scheduler, until):
     """
-    With overlap="cancel", a lease ends when the next run of its job is due.
-
-    The worker learns the reason.
+    With overlap="cancel", the lease of a job ends at the due time of the job's next run. The worker learns the reason.
     """
     scheduler.set("k", every=1, overlap="cancel", target="pull", handler="q")
     (first,) = scheduler.lease("q", seconds=3600)
@@ -211,7 +209,7 @@ def test_a_recurring_job(scheduler):
 
 def test_a_restart_repeats_leased_jobs(file_url, make):
     """
-    If the process that granted a lease ends, the lease ends too.
+    A lease ends with the process that granted it.
 
     The job fires again as the next attempt, and a late ack of the worker raises an error.
     """
@@ -418,8 +416,6 @@ def test_a_job_that_another_node_has_taken_over(target, record):
 class _Stopping:
     """
     The part of a firing that shows whether the firing is stopped.
-
-    The attribute `written` is the function to call with the store's answer to the acknowledgement.
     """
 
     is_stopped = overlap_cancelled = False

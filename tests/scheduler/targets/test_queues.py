@@ -137,11 +137,7 @@ def test_many_tasks_at_a_broken_broker(kind):
 
 def test_verdicts_on_a_redis():
     """
-    If Redis is out of memory, the verdict is that the receiver is full.
-
-    An older version of Redis reports this as an error of a script, which has the same verdict.
-
-    No other error has this verdict.
+    Only the error for a lack of memory, in its old or new form, means that a Redis is full.
     """
     errors = pytest.importorskip("redis.exceptions", reason="redis is not installed: pip install 'tickwheel[redis]'")
     destination = Destination.masking("the Redis of RQ", "hunter2")

@@ -85,7 +85,7 @@ def test_redis_stream(client, tick, serve):
 
 def test_rabbitmq(rabbitmq, loop, tick, serve):
     """
-    An option that defines a RabbitMQ target takes precedence over an environment variable that defines the same name.
+    An option that defines a RabbitMQ target takes precedence over an environment variable for the same name.
     """
     import aio_pika  # noqa: PLC0415  only where it is installed
 
@@ -153,7 +153,7 @@ def test_an_application_of_the_user(client, tick, serve, tmp_path):
     """
     A target may be given as the name of an object in a module of the user, such as a Celery application.
 
-    The type of the object selects the library. The routes that a Celery application defines are used.
+    The type of the object selects the library.
     """
     pytest.importorskip("celery", reason="celery is not installed: pip install 'tickwheel[celery]'")
     (tmp_path / "shop.py").write_text(APP.format(url=f"redis{client.place}"))

@@ -1,8 +1,8 @@
 """
 No webhook reaches an internal address, for any form of the URL and any result of a name lookup.
 
-Real servers listen on loopback addresses. The test resolves names with its own table. "Outside" is 127.0.0.2, which is
-allowed; "inside" is 127.0.0.1 and ::1, which are not.
+Real servers listen on loopback addresses, and the tests resolve names with their own table. "Outside" is the allowed
+address 127.0.0.2. "Inside" is 127.0.0.1 and ::1.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def test_the_outside_is_reached(servers, names):
     """
     A webhook reaches the outside server by a name that resolves to its address.
 
-    So the test's table of names and the servers work.
+    This shows that the table of names and the servers of the tests work.
     """
     outside, insides, port = servers
     names["shop.test"] = [[OUTSIDE]]

@@ -48,7 +48,7 @@ def test_commits_are_bounded(make, store):
     """
     A commit has at most `batch_max` writes of callers, and at most `batch_max` writes of the scheduler.
 
-    A batch that the scheduler posted as a whole is never split, even if it is larger.
+    A batch of the scheduler is never split, even if it is larger.
     """
     writer = make(batch_max=10)
     answered = threading.Event()
@@ -87,8 +87,6 @@ def test_own_writes_go_first(make, store):
 def test_few_writes_overtake_a_burst(make, store):
     """
     A small batch of the scheduler, such as the writes of a firing, overtakes large batches that it posted earlier.
-
-    The next commit has both the small batch and the first of the large ones.
     """
     writer = make(batch_max=100)
     order = []
@@ -105,9 +103,7 @@ def test_few_writes_overtake_a_burst(make, store):
 
 def test_bulk_is_answered_in_order(make):
     """
-    A batch of a caller that needs several commits gets one answer, with the results in the order of the batch.
-
-    An empty batch is answered at once.
+    If a caller's batch needs several commits, the caller gets one answer, with the results in the order of the batch.
     """
     writer = make(batch_max=7)
     answers = writer.submit_many([a_set(f"{i}", i) for i in range(100)]).result(PATIENCE_S)

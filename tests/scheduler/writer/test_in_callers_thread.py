@@ -82,9 +82,7 @@ def in_thread(call):
 
 def test_a_caller_that_waits_writes_itself(writer, store, threads):
     """
-    While the writer is idle, a caller that waits writes in its own thread.
-
-    The writer's thread sleeps.
+    While the writer is idle, a caller that has to wait writes in its own thread, and the writer's thread sleeps.
     """
     me = threading.current_thread()
     assert write(writer) is Outcome.CREATED
@@ -119,7 +117,7 @@ def test_busy_writers_gather(writer, store, threads, until):
     """
     Writes that arrive while a caller writes share the next commit, which the writer's thread makes.
 
-    Callers write again in their own threads once the writer is no longer busy.
+    Afterwards callers write in their own threads again.
     """
     answers = []
     callers = [threading.Thread(target=lambda key=f"{i}": answers.append(write(writer, key))) for i in range(20)]

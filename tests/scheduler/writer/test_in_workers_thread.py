@@ -119,7 +119,7 @@ def test_a_batch_of_another_thread_is_written(make, store, answers, is_late):
     """
     A batch that another thread posts while a worker posts its batches is written in the worker's commit.
 
-    A batch that another thread posts during this commit is written in the next commit.
+    A batch that is posted during this commit is written in the next one.
     """
     writer = make()
 
@@ -182,7 +182,7 @@ def test_an_interrupted_worker(make, answers, monkeypatch, place):
     """
     If an exception from another thread interrupts a worker that posts a batch, the batch is written afterwards.
 
-    If this is not possible, its outcome is reported as unknown.
+    Otherwise its outcome is reported as unknown.
     """
     lost = []
     writer = make(on_unknown=lambda: lost.append(threading.current_thread()))

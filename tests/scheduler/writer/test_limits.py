@@ -17,9 +17,9 @@ PATIENCE_S = 20.0
 
 def test_full_queue(make, store):
     """
-    If too many writes wait, the next caller waits for room.
+    If too many writes are queued, the next caller has to wait for room.
 
-    If the caller may not wait, its write is refused and not queued.
+    If this caller may not wait, its write is refused and not queued.
     """
     writer = make(waiting_max=3)
     with store.held() as entered:
@@ -50,7 +50,7 @@ def test_bulk_above_the_limit(make):
 
 def test_own_writes_need_no_room(make, store):
     """
-    The scheduler's own writes are queued however many writes wait, even from inside a callback.
+    The scheduler's own writes are queued even if the queue is full, and even from inside a callback.
     """
     writer = make(waiting_max=1)
     answered = threading.Event()

@@ -20,7 +20,7 @@ from tickwheel.stores import MemoryStore
 
 MET = Job("key", generation=7, due_at=0, attempt=1)
 STEP_S = 0.25
-"""Number of seconds by which each reading moves the clock."""
+"""Number of seconds by which each reading advances the clock."""
 
 
 class Caller:
