@@ -222,9 +222,9 @@ def test_acknowledgements_take_along_the_next_few_claims(make_armer, begun, now_
 
 def test_the_slot_of_claims_that_were_taken_along(make_armer, begun):
     """
-    If the claims of a time slot join a commit of acknowledgements, the timer of the slot is cancelled.
+    If claims join a commit of acknowledgements, their own timer is cancelled.
 
-    If the timer still fires, it claims only jobs that entered the slot later.
+    If the timer still fires, it claims only jobs that came later.
     """
     claims = make_armer(now_ms := 1_000_000_000_000, timers := Timers())
     claims.add([SimpleNamespace(fire_at=now_ms + 80)])

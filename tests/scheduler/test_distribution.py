@@ -14,9 +14,7 @@ from tickwheel.host.distribution import Distribution, _edge_ms, _index
 @pytest.mark.parametrize("us", [1, 2, 3, 7, 8, 9, 15, 16, 17, 1000, 1023, 1024, 999_999, 86_400_000_000])
 def test_each_duration_is_in_its_step(us):
     """
-    Each duration is counted in a step of the histogram.
-
-    The upper edge of this step is above the duration, and close to it.
+    Each duration falls into a step of the histogram whose upper edge is above the duration and close to it.
     """
     edge = _edge_ms(_index(us / 1000)) * 1000
     assert us < edge <= us * 1.13 + 0.2

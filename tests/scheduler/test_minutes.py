@@ -87,9 +87,9 @@ def test_row_is_bounded():
 
 def test_sum():
     """
-    If figures are summed, their counts and times are added up.
+    In a sum of figures, counts and times are added up.
 
-    The sum has the largest of their maxima, and the latest number of overdue jobs.
+    The sum has the largest of the maxima, and the latest number of overdue jobs.
     """
     first = Minute("a", 0, MINUTE_MS, 2, 5.0, 4.0, (lane("x", overdue=9, late_max_ms=3.0), lane("y")))
     second = Minute("a", MINUTE_MS, MINUTE_MS, 3, 6.0, 2.0, (lane("x", 4, overdue=1, took_ms=7.0, late_max_ms=2.0),))

@@ -43,9 +43,9 @@ class World:
 
     def hours(self, *results):
         """
-        Let an hour pass for each of *results*. In this hour a run has this result.
+        For each of *results*, let an hour pass with a run that has this result.
 
-        Return the job after the last hour.
+        Return the job afterwards.
         """
         self.results += results
         for _ in results:

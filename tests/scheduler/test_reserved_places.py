@@ -47,7 +47,7 @@ def lanes_of(limits, running_max):
 )
 def test_a_batch_gets_the_places_of_its_jobs(limits, running_max, runs):
     """
-    If a batch of due jobs reserves permissions to run, the lanes admit the same jobs as one by one.
+    If a batch of due jobs asks for permission to run, the lanes admit the same jobs as if each job asked alone.
     """
     together, alone = lanes_of(limits, running_max), lanes_of(limits, running_max)
     for handler, count in runs:

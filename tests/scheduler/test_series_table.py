@@ -115,7 +115,7 @@ class World:
 @pytest.mark.parametrize(("section", "situation", "verb"), [(name, *cell) for name in TABLES for cell in table(name)])
 def test_each_cell(section, situation, verb):
     """
-    Each cell of the tables is true: the call has the outcome and the effect that the cell states.
+    Each cell of the tables is right: the call has the outcome and the effect that the cell states.
     """
     cell, world = table(section)[situation, verb], World(declares="declare" in verb)
     world.in_situation(situation, VERBS[verb])

@@ -260,7 +260,7 @@ def test_a_second_owner(make, file_url, record):
 
 def test_handlers_registered_before_the_start(make, file_url, record):
     """
-    Jobs that were pending before the start run if their handler was registered before the start.
+    If a handler was registered before the start, jobs that were already pending also run.
     """
     make(file_url).set("k", delay=0, handler="h", payload=1)
     scheduler = make(file_url)

@@ -609,7 +609,7 @@ def test_a_number_that_json_cannot_represent(price):
 
 def mistakes(scheduler):
     """
-    Return wrong calls, by the pattern that the error message must match. The pattern contains the remedy.
+    Return a dict of wrong calls. The key of each call is a pattern for its error message, with the remedy.
     """
     made = scheduler.task(name="shop.cancel_order")(closed)
     return {

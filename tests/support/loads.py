@@ -87,9 +87,9 @@ class Load:
         """
         Return the violations of docs/promise.md by kind. There should be none.
 
-        A generation may run again only if the history has its earlier attempt as interrupted. A call with an unknown
-        outcome
-        may have either outcome.
+        A generation may run again only if the history shows that its earlier attempt was interrupted. A call with an
+        unknown
+        outcome may have either outcome.
         """
         fired = [(job.key, job.generation, attempt) for job, attempt, _ in self.fired]
         runs = Counter((key, number) for key, number, _ in fired)

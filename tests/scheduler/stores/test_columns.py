@@ -225,7 +225,7 @@ def test_a_plain_set_of_postgres_writes_its_columns(name):
 @pytest.mark.parametrize("field", [each.name for each in fields(model.Set)])
 def test_a_set_with_other_options_is_not_plain(field):
     """
-    A set request that has an option with an effect on a new key is not plain.
+    A set request is not plain if one of its options matters even for a new key.
 
     Plain requests use a shorter statement.
     """

@@ -46,7 +46,7 @@ def states(store):
 @pytest.mark.parametrize("paused", [False, True])
 def test_locked_jobs_are_rescued_later(left, paused):
     """
-    If running jobs are locked during a takeover, the new owner recovers them at a later renewal, without the locks.
+    If running jobs are locked during a takeover, the new owner recovers them at a later renewal.
 
     The new owner is then notified of the recovered jobs.
     """

@@ -47,9 +47,9 @@ def test_after_a_long_run(server_url, make, events, until, overlap, least, most)
 
 def test_overlap_cancel(server_url, make, events, until):
     """
-    If a run still lasts when the next run is due, it is asked to stop.
+    If a run still lasts when the next run is due, the older run is asked to stop.
 
-    The next run begins when the earlier run has ended.
+    The next run begins when the older run has ended.
     """
     scheduler = make(server_url).start()
     told = events(scheduler)
@@ -92,7 +92,7 @@ def test_the_end_of_a_series(server_url, make, events, bound):
 
 def test_skip_with_grace(server_url, make, events, until):
     """
-    If a run was missed, `skip` starts it only if it is late by less than the grace time of its series.
+    With misfire="skip", a missed run starts only if it is late by less than the grace time of its series.
 
     In either case the series keeps its schedule.
     """

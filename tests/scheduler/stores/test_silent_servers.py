@@ -393,7 +393,7 @@ def test_a_silent_pipeline_costs_no_lease(postgres, database, until, table):
     """
     If a client's silent session holds locks on a node's leases, the node does not lose them.
 
-    The session uses pipeline mode. The node's next renewals end it.
+    The node's next renewals end the session, which uses pipeline mode.
     """
     psycopg = pytest.importorskip("psycopg")
     waiting = "SELECT query FROM pg_stat_activity WHERE wait_event = 'ClientRead'"

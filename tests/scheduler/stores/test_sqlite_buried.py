@@ -20,7 +20,7 @@ EVER = 2**63 - 1
 
 def rows(store):
     """
-    Return three counts: far rows, tombstones among them, and tombstones according to the meta row.
+    Return the number of far rows, the number of tombstones among these, and the stored count of tombstones.
     """
     return (
         value(store.path, "SELECT count(*) FROM tickwheel_job WHERE shard = -4"),
@@ -61,9 +61,9 @@ def test_moves_and_cancels_of_any_jobs_share_pages(weighed, store):
 
 def test_no_query_finds_a_tombstone(store, clock):
     """
-    No query finds a tombstone, before or after its slot is sorted.
+    No query finds a tombstone, which is the row of a job that was moved or cancelled.
 
-    The key of the job that was moved or cancelled can be set again.
+    The key of such a job can be set again.
     """
     moved, cancelled, again = set_far(store, 3)
     answers = store.apply(
@@ -105,7 +105,7 @@ def test_a_debounce_over_days_does_not_fill_the_disk(store, monkeypatch):
 
 def test_jobs_that_keep_their_generation_leave_no_row(store):
     """
-    If a far job is paused and resumed, it keeps its generation. So there is no old generation that needs a tombstone.
+    If a far job is paused and resumed, it keeps its generation and leaves no tombstone.
     """
     (job,) = set_far(store, 1)
     store.apply([model.SetPause(job.key, "somebody", "")])
@@ -153,9 +153,7 @@ def test_far_jobs_count_by_the_pages_that_they_change(weighed, store):
 
 def test_a_full_disk_gets_no_tombstones(store):
     """
-    While the store uses the disk space that it reserves for a full disk, a cancel deletes the row of the job.
-
-    A tombstone would use more space.
+    While the store uses its reserved disk space, a cancel deletes the row of the job and leaves no tombstone.
     """
     first, second = set_far(store, 2)
     store._reserve.spend()

@@ -102,8 +102,6 @@ def test_future_jobs_cost_nothing(store, made, call, first):
 def test_empty_key_partitions_cost_a_large_batch_nothing(store, made):
     """
     A large batch takes fewer steps if there are no dead, paused or unroutable jobs.
-
-    The store then does not look up the keys of the batch among such jobs.
     """
     keys = [f"k{number}" for number in range(200)]
     before = steps_of(made, lambda: store.apply([model.Cancel(key) for key in keys]))
@@ -208,7 +206,7 @@ def replay(store, first, _path):
 
 def set_aside_and_take_up(store, _first, _path):
     """
-    Mark a job as unroutable, and claim it after the low watermark has risen.
+    Mark a job as unroutable, and claim it later.
     """
     early = store.apply([model.Set(model.Job("early", 0, 3, target="t", handler="h"))])[0].job
     store.apply([model.SetAside(early, 1)])

@@ -1,7 +1,7 @@
 """
-The far level of the SQLite store.
+Jobs in the SQLite store that are due far in the future.
 
-Its jobs wait in slots in the order in which they were set. A slot is sorted when its time comes near.
+They wait unsorted in slots of time. A slot is sorted when its time comes near.
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ while True:
 
 class CascadingStore(SqliteStore):
     """
-    A store that sorts a few far jobs after every other commit, whether or not they are due soon.
-
-    The store also removes a few tombstones at these times.
+    A store that sorts a few far jobs, and removes a few tombstones, after every other commit.
     """
 
     turn = 0
@@ -66,7 +64,7 @@ class CascadingStore(SqliteStore):
 
 class AllFar:
     """
-    Makes stores that put every eligible job on the far level, however soon it is due.
+    Makes stores that treat every possible job as a far job, however soon it is due.
     """
 
     make = SqliteStore
@@ -248,7 +246,7 @@ def test_far_jobs_of_every_kind(store, clock):
 
 def test_jobs_that_are_never_far(store):
     """
-    Recurring, dead, paused and large jobs are never stored on the far level.
+    Recurring, dead, paused and large jobs are never stored as far jobs.
     """
     due_at = store.now_ms() + DAY_MS
     writes = [model.Set(model.Job(key, 0, due_at)) for key in ("paused", "dead")]
@@ -266,9 +264,9 @@ def test_jobs_that_are_never_far(store):
 
 def test_far_jobs_of_the_near_level(tmp_path, clock):
     """
-    After a clock step, the near level (level 0) may contain jobs that are due far in the future. They stay there.
+    After a clock step, jobs that are due far in the future may be stored among the near jobs.
 
-    Each of these jobs can be found, moved, cancelled and fired.
+    They stay there, and can be found, moved, cancelled and fired.
     """
     path, now = tmp_path / "jobs.db", clock.wall_ns() // 1_000_000
     dice = random.Random(1)

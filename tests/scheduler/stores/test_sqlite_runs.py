@@ -46,7 +46,7 @@ while True:
 
 def small(monkeypatch, shelf, part):
     """
-    Lower two limits. A partition of the key table is merged at *shelf* keys, and a slice of a merge has *part* keys.
+    Merge a partition of the key table as soon as it has *shelf* keys, with *part* keys at a time.
     """
     monkeypatch.setattr(_runs, "_SHELF_MAX", shelf)
     monkeypatch.setattr(_runs, "_SLICE", part)
@@ -474,7 +474,7 @@ def test_no_job_is_lost_between_two_pages(store, monkeypatch):
 
 def test_a_slice_adds_no_more_than_the_reserve(store, clock, monkeypatch):
     """
-    Even with the longest possible keys, moving keys into sorted lists uses no more space than the reserve provides.
+    Even with the longest possible keys, moving keys into sorted lists uses no more disk space than is reserved for it.
     """
     small(monkeypatch, 2_000, 1_000)
     monkeypatch.setattr(Reserve, "cover", lambda *_: None)

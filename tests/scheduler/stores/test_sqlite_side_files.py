@@ -28,9 +28,9 @@ def beside(path, name):
 @pytest.mark.parametrize("link", [os.symlink, os.link])
 def test_links_are_not_followed(path, tmp_path, open_file, link):
     """
-    A link in place of the lock is refused, and the error names it.
+    A link in place of the lock file is refused, and the error names it.
 
-    A link in place of the reserve is replaced. The targets of the links stay unchanged.
+    A link in place of the file that reserves disk space is replaced. The targets of the links stay unchanged.
     """
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_text("precious")
@@ -64,7 +64,7 @@ def test_a_fifo_in_place_of_the_lock(path, open_file):
 @pytest.mark.needs("os.fchmod")
 def test_rights_of_side_files(path, open_file):
     """
-    Every user who may write the database may also write the lock and the reserve, for any umask of the owner.
+    Every user who may write the database may also write its side files, for any umask of the owner.
     """
     store = open_file()
     path.chmod(0o666)
@@ -95,9 +95,9 @@ def test_files_of_root(path, open_file):
 )
 def test_files_of_another_user(path, let_through, own_as_nobody, name, said):
     """
-    If the reserve belongs to another user, it is replaced.
+    If the file that reserves disk space belongs to another user, it is replaced.
 
-    If the lock belongs to another user and cannot be written, the error names the lock and the remedy.
+    If the lock file belongs to another user and cannot be written, the error names the file and the remedy.
     """
     store = SqliteStore(path)
     store.open()
@@ -113,9 +113,7 @@ def test_files_of_another_user(path, let_through, own_as_nobody, name, said):
 
 def test_a_reserve_that_cannot_be_made(open_file, monkeypatch):
     """
-    If the reserve cannot be made, the error says "full" only for a full disk.
-
-    Otherwise the error gives the reason and the name of the file.
+    If the file that reserves disk space cannot be made, the error says "full" only for a full disk.
     """
     store, codes = open_file(), [errno.EDQUOT, errno.EACCES]
 

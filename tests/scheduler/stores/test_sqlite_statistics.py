@@ -103,7 +103,7 @@ def test_no_plan_depends_on_statistics(tmp_path, rows):
 @pytest.mark.usefixtures("weighed")
 def test_statistics_of_a_small_file_cost_nothing(tmp_path, call):
     """
-    Old statistics from a time when the file had a hundred jobs cost nothing once it has thousands of jobs.
+    Old statistics from a time when the file had few jobs cost nothing when the file has thousands of jobs.
     """
     steps = {}
     for is_analyzed in (False, True):

@@ -180,9 +180,9 @@ def test_an_unknown_outcome_is_reported(make, store, answers):
 @pytest.mark.parametrize("place", ["post", "apply"])
 def test_an_interrupted_worker(make, answers, monkeypatch, place):
     """
-    If an exception from another thread interrupts a worker that posts a batch, the batch is written afterwards.
+    If an exception from another thread interrupts a worker that posts a batch, the batch is not lost silently.
 
-    Otherwise its outcome is reported as unknown.
+    It is written afterwards, or its outcome is reported as unknown.
     """
     lost = []
     writer = make(on_unknown=lambda: lost.append(threading.current_thread()))
