@@ -55,7 +55,7 @@ def test_in_order(still):
 
 def test_a_turn_runs_only_timers_that_were_set_before_it(still):
     """
-    A timer that a callback sets runs in a later turn, even if its delay is zero.
+    If a callback sets a timer, the timer runs in a later turn, even if its delay is zero.
     """
     fired = []
 
@@ -223,7 +223,7 @@ def test_time_may_be_frozen_before_the_loop_is_made(frozen):
 @pytest.mark.parametrize("is_first", [True, False])
 def test_timeouts_on_a_loop_of_asyncio_whose_time_is_frozen(frozen, is_first):
     """
-    A timeout on one of asyncio's own loops counts by `loop.time()`, even if a test has patched the module `time`.
+    A timeout on one of asyncio's own loops follows `loop.time()`, even if a test has patched the module `time`.
     """
 
     async def main():

@@ -20,7 +20,7 @@ __all__ = ["END", "OUTCOMES"]
 
 END: Final = "END"
 OUTCOMES: Final = ("passed", "failed as expected", "skipped", "failed")
-"""Outcomes from the best to the worst. If the subtests of a test end in several ways, the worst outcome counts."""
+"""Outcomes from the best to the worst. If the subtests of a test end in several ways, the worst outcome is used."""
 
 METHODS: Final = {
     "addSuccess": "passed",

@@ -94,9 +94,7 @@ def test_a_file_keeps_its_cheapest_test(quick_set, script):
 
 def test_tests_that_are_always_quick(quick_set, script):
     """
-    Each test that the script always lists as quick exists.
-
-    It is in the quick set.
+    Each test of the script's list of quick tests exists and is in the quick set.
     """
     quick = [name for name, is_quick in quick_set.collected.items() if is_quick]
     files = {name.partition("::")[0] for name in quick_set.collected}
@@ -106,7 +104,7 @@ def test_tests_that_are_always_quick(quick_set, script):
 
 def test_every_form_has_its_smoke_tests(quick_set, script):
     """
-    For each variant of a store, such as the partitioned one, the quick set keeps at least the suite's smoke tests.
+    For each variant of a store, such as the partitioned one, the quick set has at least the suite's smoke tests.
     """
     for form, classes in script.FORMS.items():
         kept = {line for line in quick_set.kept for name in script.names(classes) if line.startswith(f"{name}::")}

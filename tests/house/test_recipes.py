@@ -125,7 +125,7 @@ def test_every_target_reads_its_own_urls(modules):
 
 def test_every_store_runs_the_suite(root):
     """
-    Each store that a URL can name runs the store suite.
+    The store suite is run on each kind of store that a URL can name.
     """
     held = subclasses_of("StoreSuite", root, "tests/scheduler/stores")
     rooms = {path.name for path in (root / "src/tickwheel/stores").iterdir() if (path / "__init__.py").exists()}

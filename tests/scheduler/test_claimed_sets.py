@@ -278,9 +278,9 @@ def test_the_scheduler_may_run_few(start, store, record):
 @pytest.mark.parametrize("is_written", [True, False])
 def test_a_lost_answer(start, store, record, until, is_written, engines):  # noqa: PLR0917  fixtures
     """
-    If the answer to a commit is lost, but the commit took effect, the jobs that it set fire.
+    If a commit takes effect, but its answer is lost, the jobs in the commit fire.
 
-    If the commit did not take effect, the keys of these jobs are free.
+    If the commit does not take effect, their keys stay free.
     """
     scheduler = start(lambda payload, firing: record((payload, firing.attempt)))
     store.fail("apply", after=is_written, is_unknown=True)

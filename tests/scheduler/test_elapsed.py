@@ -64,7 +64,7 @@ def test_passed_generations_are_forgotten(monkeypatch):
 
 def test_a_job_noted_during_a_scan():
     """
-    A job that is set while another thread scans older jobs counts as set before the next clock step.
+    If a job is set while another thread scans older jobs, it is treated as set before the next clock step.
     """
     clock = ManualClock(wall=1_700_000_000.0)
     runtime = Runtime(clock=clock)

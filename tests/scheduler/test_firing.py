@@ -96,7 +96,7 @@ def test_order(url, make, record):
 
 def test_a_late_job_is_not_overtaken(make, record, until, engines):
     """
-    If the timer of a due job is held up, the job still starts before a job without a delay that is set later.
+    If the timer of a due job is held up, the job still starts before jobs that are set later without a delay.
     """
     scheduler = make("memory://", options=SchedulerOptions(workers=1)).start()
     scheduler.handler("h")(record)

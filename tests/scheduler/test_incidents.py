@@ -145,7 +145,7 @@ def test_by_hour():
     """
     Each of the last 24 hours has a count of dead letters.
 
-    Older letters are not counted. Letters from the future count in the current hour.
+    Older letters are not counted. Letters from the future are counted in the current hour.
     """
     agos = (-5_000, 0, HOUR_MS - 1, HOUR_MS, 24 * HOUR_MS - 1, 24 * HOUR_MS, 90 * HOUR_MS)
     (incident,) = look(*(letter(f"job {ago}", ago_ms=ago) for ago in agos)).incidents

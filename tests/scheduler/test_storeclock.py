@@ -250,7 +250,7 @@ def test_the_earliest_is_never_ahead(seed):
 @pytest.mark.parametrize("width_s", [0.0, 5.0])
 def test_a_wrong_rate_is_not_a_clock_step(rate, width_s):
     """
-    A clock that runs at a wrong rate is not taken for a clock that was set, however old or slow the samples are.
+    A wrong rate of a clock is not mistaken for a clock step, however old or slow the samples are.
     """
     clock = Slewed()
     told = StoreClock(Runtime(clock=clock))
@@ -420,7 +420,7 @@ def test_a_write_does_not_read_the_clock(make, gap_s):
 @pytest.mark.parametrize("verb", ["set", "set_many", "move"])
 def test_a_server_that_was_set_counts_delays_by_its_new_clock(make, verb, step_s):
     """
-    If the server's clock is set, a client that has not noticed this still sets jobs neither early nor late.
+    If the server's clock is set, and a client has not noticed this, the client's jobs are neither early nor late.
     """
     _, store, client = slewed_pair(make, 1.0)
     seen = []

@@ -147,7 +147,7 @@ def test_durations_as_text(client):
 
 def test_a_delay_never_ends_early(client):
     """
-    The due time of a job is at least its delay after the time at which the call began.
+    A job with a delay is not due before the start of the call plus the delay.
     """
     before = datetime.now(UTC).timestamp()
     for n in range(50):

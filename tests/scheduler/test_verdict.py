@@ -307,6 +307,6 @@ def test_poison():
 
 def test_an_attempt_that_did_not_start():
     """
-    An attempt that did not start does not count, and the due time of its job stays the same.
+    An attempt that did not start is not counted, and the due time of its job stays the same.
     """
     assert facts(given_back(job(1), 7)) == (Ending.GIVEN_BACK, Settled.AGAIN, 1, NOW, None)

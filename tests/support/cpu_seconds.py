@@ -107,7 +107,7 @@ class Meter:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self):
         """
-        At the first test, start counting. Later tests count from the end of the previous test.
+        Measure the first test from its start, and each later test from the end of the previous test.
         """
         if self.own is None:
             self.own, self.others = own_seconds(), others_seconds()

@@ -80,7 +80,7 @@ class Recorder:
 
 class OnlyListed:
     """
-    Omits tests that the given list does not name, without making the cases of such tests.
+    Omits tests that are not in the given list, before their cases are made.
     """
 
     def __init__(self, names):
@@ -90,14 +90,14 @@ class OnlyListed:
     @pytest.hookimpl(tryfirst=True)
     def pytest_pycollect_makeitem(self, collector, name):
         """
-        Make only the functions that the list names, and the classes that contain methods in the list.
+        Collect only the listed functions, and the classes with listed methods.
         """
         return None if f"{collector.nodeid}::{name}" in self.made else []
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config, items):
         """
-        Omit cases of tests that the list does not name.
+        Omit cases that are not in the list.
         """
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in self.names])
         items[:] = [item for item in items if item.nodeid in self.names]

@@ -153,7 +153,7 @@ def test_old_and_new_nodes_share_a_store(make):
 @pytest.mark.parametrize("seed", [3, 41, None])  # 41: seed 41 recovers a job that was paused while it ran
 def test_random_writes_while_it_grows(address, seed):
     """
-    However often the store is opened with more shards, its answers to random writes are those of a simple model.
+    However often the store is opened with more shards, it answers random writes in the same way as a simple model.
     """
     seed = random.SystemRandom().randrange(2**32) if seed is None else seed
     print(f"seed {seed}")  # noqa: T201 - a failure must be repeatable

@@ -69,9 +69,6 @@ def test_expired_answers_are_deleted(kept):
 
 
 def test_writes_without_an_idempotency_key_store_no_answer(kept):
-    """
-    Writes without an idempotency key store no answer.
-    """
     store, count = kept
     store.apply([Set(Job(f"{number}", 0, 5)) for number in range(10)])
     assert count() == 0

@@ -24,7 +24,7 @@ PATIENCE_S = 300.0
 INSTANTS, JOBS_EACH = 50, 50
 """Number of due times in a race, and number of jobs with each due time.
 
-One race has 2,500 jobs. A store that several processes can share runs four races."""
+One race has 2,500 jobs. On a store that several processes can share, there are four races."""
 
 
 @pytest.fixture

@@ -115,7 +115,7 @@ def test_settings_come_with_each_transaction(pooler, database):
 @pytest.mark.parametrize("is_direct", [False, True])
 def test_jobs_of_others_are_fired(pooler, postgres, database, is_direct):
     """
-    A due job that another process sets fires soon.
+    If another process sets a due job, the job fires soon.
 
     The node either polls or listens on a direct connection to the server.
     """

@@ -366,8 +366,6 @@ def unlisted(postgres, database):
 def test_ends_and_begins_are_one_statement(postgres, database, monkeypatch):
     """
     A batch of set requests is one statement. A batch of acknowledgements and claims is also one statement.
-
-    The stored numbers of pending and running jobs are then right.
     """
     with closing(open_store(f"{postgres.url(database)}&shards=1")) as store:
         (lease,) = store.acquire("owner")

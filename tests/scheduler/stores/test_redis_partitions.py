@@ -145,9 +145,7 @@ def test_a_handler_that_comes_later(make, record, redis_url, until):
 
 def test_generations_after_a_migration_stored_a_high_one(redis_url):
     """
-    A migration may store a job with a high generation, which its source store gave out.
-
-    Every generation that the partition gives out later is higher.
+    After a migration has stored a job with a high generation, the partition gives out only higher generations.
     """
     store = open_store(redis_url)
     crowded = next(tag for tag in map(str, range(99)) if store.partition_of(tag) == 1)

@@ -206,9 +206,7 @@ def test_a_commit_that_is_cut_off_is_unknown(database, postgres_line, monkeypatc
 
 def test_a_commit_that_no_standby_confirms_is_unknown(make_postgres):
     """
-    A cancelled wait for a synchronous standby looks like a success to the client.
-
-    The store reports it as a commit with an unknown outcome.
+    If the wait for a synchronous standby is cancelled, the outcome of the commit is unknown.
     """
     server, raised = make_postgres(), []
     store = open_store(f"{server.url('postgres')}&lease_s=100")

@@ -145,9 +145,7 @@ def test_a_read_of_a_moved_file_makes_no_new_file(path, open_file, monkeypatch):
 
 def test_no_second_owner(path, open_file):
     """
-    As long as the owner of a deleted file has not noticed the deletion, the new file gets no owner.
-
-    Once the old owner has noticed it, the new file can get an owner.
+    A new file gets no owner until the owner of the deleted file has noticed the deletion.
     """
     store = open_file()
     store.acquire("first")

@@ -131,9 +131,7 @@ def test_a_full_receiver_is_shown_as_full():
 
 def test_a_probe_without_a_result_lets_another_attempt_probe():
     """
-    If the probe is interrupted or never sent, it counts neither as a success nor as a failure.
-
-    Another attempt may probe.
+    If the probe is interrupted or never sent, another attempt may probe.
     """
     bench = Bench()
     assert bench.call(is_up=None) is None

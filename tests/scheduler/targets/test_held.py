@@ -35,7 +35,7 @@ class Trips:
 
     def resolve(self, handler):
         """
-        Return a call with which the target itself starts and ends each job of a batch.
+        Return a call in which the target starts and ends each job of a batch.
         """
         return Call(self._hold, is_held=True)
 

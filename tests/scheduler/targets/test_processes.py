@@ -346,8 +346,6 @@ LARGE = "x" * 900_000
 def test_a_main_module_that_exits(make, handlers, events, main_module, payload):
     """
     If a process ends while it starts, the attempt fails, and the error says how the process ended.
-
-    The payload may have any size.
     """
     main_module("import os; os._exit(7)")
     scheduler = make("memory://")

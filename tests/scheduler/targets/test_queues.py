@@ -159,7 +159,7 @@ def test_verdicts_on_wrong_calls():
     """
     If a library refuses a task's call, the job becomes a dead letter.
 
-    The broker does not count as failing, even if the library kombu wraps the error.
+    The broker is not treated as failing, even if the library kombu wraps the error.
     """
     kombu = pytest.importorskip("kombu.exceptions", reason="kombu is not installed: pip install 'tickwheel[celery]'")
     destination = Destination.masking("the broker of Celery", "hunter2")

@@ -254,7 +254,7 @@ def test_retry_after(receiver, status, value, least, most):
 @pytest.mark.parametrize("text", ["stalls", "breaks off"])
 def test_a_body_that_does_not_come(receiver, monkeypatch, text):
     """
-    The status of an error answer counts even if the body of the answer does not arrive.
+    The status of an error answer is used even if the body of the answer does not arrive.
     """
     monkeypatch.setattr(webhook, "_BODY_S", 0.1)
     receiver.answers["/gone"] = (410, {}, text)

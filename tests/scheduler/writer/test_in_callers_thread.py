@@ -323,9 +323,9 @@ def test_signals_without_a_handler(writer, threads, handle, handler):
 
 def test_a_callback_may_not_wait(make, threads):
     """
-    A callback that runs during a commit counts as inside the writer, and must not wait for a write.
+    A callback that runs during a commit is inside the writer, and must not wait for a write.
 
-    The writer queues the writes that such a callback posts.
+    Writes that the callback posts are queued.
     """
     posted = threading.Event()
 
@@ -343,7 +343,7 @@ def test_a_callback_may_not_wait(make, threads):
 
 def test_another_caller_is_not_inside(writer, store):
     """
-    While one thread commits, other threads do not count as inside the writer.
+    While one thread commits, other threads are not inside the writer.
     """
     with store.held() as entered:
         caller = threading.Thread(target=write, args=(writer,))
