@@ -95,8 +95,6 @@ def test_a_store_that_was_set_back():
 def test_a_deadline_is_not_before_its_instant():
     """
     If a timer for an instant fires, the scheduler's copy of the store's clock has reached that instant.
-
-    So no timer has to be set twice.
     """
     clock = ManualClock(wall=1_700_000_000.123456)
     told, wheel, read = StoreClock(Runtime(clock=clock)), TimerWheel(clock=clock), []
@@ -495,8 +493,6 @@ def test_the_end_of_a_run_on_a_manual_clock(wall, doubt):
 def test_a_job_for_now_is_due_now(make, delay):
     """
     A job without a delay, or started by `run_now`, is due at once.
-
-    (Other delays are lengthened by an error bound.)
     """
     clock, store, client = slewed_pair(make, 0.9001)
     clock.pass_by(0.02)

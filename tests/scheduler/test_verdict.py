@@ -141,7 +141,7 @@ def test_the_place_of_an_error(attempt, recurrence):
 
 class MuteError(Exception):
     """
-    An error whose text cannot be read, because its `__str__` raises the error that it was given.
+    An error whose text cannot be read, because `__str__` raises the given error.
     """
 
     def __str__(self):
@@ -297,8 +297,6 @@ def test_a_search_that_gave_up(ends):
 def test_poison():
     """
     A pending job that has no attempts left becomes a dead letter.
-
-    Since the job is still pending, each of its attempts must have been interrupted.
     """
     kind, how, attempt, _, error = facts(poison(job(3), 7))
     assert (kind, how, attempt) == (Ending.DIED, Settled.DEAD, 3)

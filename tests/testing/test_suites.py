@@ -213,7 +213,7 @@ class KeepsArrivals(HeapWheel):
 
 class CountsFromTheLast(SingleWheel):
     """
-    A wheel that limits deadlines to a span from the last advance's time, not from the latest time of all advances.
+    A wheel that limits deadlines by the time of the last advance, even if an earlier advance reached a later time.
     """
 
     def advance(self, now, limit=None):

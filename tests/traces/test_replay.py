@@ -83,7 +83,7 @@ def raise_it(error: BaseException, _: object) -> None:
 @pytest.mark.parametrize("trace", TRACES)
 def test_the_counts_of_the_oracle(traces, oracle, trace, kind):
     """
-    The counts of set, move and cancel calls, of cancel calls that come too late, and of firings equal the oracle's.
+    The counts of calls, of late cancels and of firings equal the oracle's.
 
     The largest number of pending timers is also the same.
     """

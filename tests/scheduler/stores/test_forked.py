@@ -143,8 +143,6 @@ scheduler.stop()
 def test_a_fork_while_another_thread_starts():
     """
     If another thread of the parent holds a lock of the scheduler during a fork, the child can still stop the scheduler.
-
-    The child does not wait for the lock, which no thread of the child could release.
     """
     command = [sys.executable, "-W", "ignore", "-c", STOPPED_IN_A_START]
     subprocess.run(command, check=True, timeout=PATIENCE_S)

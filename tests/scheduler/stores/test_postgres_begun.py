@@ -63,8 +63,6 @@ def unlisted(postgres, database):
 def test_a_takeover_reads_the_begun_jobs(postgres, database, rows_read, statistics):
     """
     A takeover reads a few rows for each job that it recovers, however many other jobs are pending.
-
-    This holds without statistics, and with statistics from a time when the table was empty or all jobs were running.
     """
     url = f"{postgres.url(database)}&shards=1&lease_s=60"
     with closing(open_store(url)) as first, closing(open_store(url)) as second:

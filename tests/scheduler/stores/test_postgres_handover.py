@@ -19,8 +19,6 @@ from tickwheel.stores.postgres import _ownership
 def test_an_end_that_waits_for_a_hand_over(postgres, database, until):
     """
     If an attempt ends while its shard is handed over, its acknowledgement waits and then succeeds.
-
-    The job is by then in the draining part of the shard, which stays with the old owner.
     """
     url = f"{postgres.url(database)}&shards=2"
     owner, joining = open_store(url), open_store(url)

@@ -70,9 +70,9 @@ def idle(postgres, database, make, record, request):
 @pytest.mark.usefixtures("idle")
 def test_an_idle_owner_reads_no_jobs(postgres, database, record, until, asked):
     """
-    Jobs that wait for workers are not read again, and all shards together need few statements.
+    An idle owner does not read waiting jobs again, and needs few statements for all its shards.
 
-    A new job is found.
+    It finds a new job.
     """
 
     def sweep():

@@ -69,9 +69,7 @@ def test_overlap_cancel(server_url, make, events, until):
 @pytest.mark.parametrize("bound", ["until", "max_runs"])
 def test_the_end_of_a_series(server_url, make, events, bound):
     """
-    A series ends after the run at its last due time, or after its last counted run.
-
-    Its job is then removed.
+    A series ends after the run at its last due time, or after its last permitted run. Its job is then removed.
     """
     scheduler = make(server_url)
     told, rules = events(scheduler), []

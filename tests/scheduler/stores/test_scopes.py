@@ -15,7 +15,7 @@ COUNT = 16
 
 def test_two_nodes_honour_the_pauses_of_a_third_process(server_url, make, events, until):
     """
-    A third process pauses jobs in three ways: those of a handler, those of a target, and all jobs.
+    A third process pauses the jobs of a handler, the jobs of a target, and all jobs.
 
     Neither node starts paused jobs. The jobs keep their attempts and fire after they are resumed.
     """
