@@ -375,7 +375,7 @@ def test_bad_listing(client, limit, state):
 
 def test_stats_of_a_client(client):
     """
-    `stats` of a client has the store's counts of jobs and the client's own counts. All of it can be JSON.
+    `stats` of a client has the store's counts of jobs and the client's own counts, as JSON values.
 
     All figures of an engine are zero or None, because a client fires no jobs.
     """
