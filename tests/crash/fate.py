@@ -1,7 +1,5 @@
 """
-The points at which an owner can kill itself during its work.
-
-A kill at a random time would rarely hit these points.
+The points at which an owner can kill itself during its work, which a kill at a random time would rarely hit.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ from tickwheel.stores import make_store
 
 PATIENCE_S = 60.0
 """
-Maximum number of seconds in which the last owner may fire the remaining jobs. Only a failure takes that long.
+Maximum number of seconds in which the last owner may fire the remaining jobs.
 """
 
 
@@ -68,9 +68,7 @@ def url_of(folder: Path, store: str) -> str:
 
 def append(path: Path, line: str) -> None:
     """
-    Append *line* in one write.
-
-    So after a SIGKILL the file has either the whole line or no part of it.
+    Append *line* in one write, so that a SIGKILL leaves the whole line or no part of it.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
@@ -131,7 +129,7 @@ class Victim:
 
     def tend(self) -> None:
         """
-        Start a process if none is running. Replace the process if its lifetime is over, or if it has ended.
+        Start a process if none is running, and replace it if its lifetime is over.
         """
         if self.process is None:
             self.start()
@@ -142,18 +140,13 @@ class Victim:
 
     def start(self) -> None:
         """
-        Start the process with a random lifetime.
-
-        If `has_fate` is true, the process may kill itself earlier, at some point of its work.
+        Start the process with a random lifetime. If `has_fate` is true, the process may kill itself earlier.
         """
         fate = ["--fate", self.dice.choice(POINTS), str(self.dice.randrange(1, 60))] if self.has_fate else []
         self.process = subprocess.Popen([*self.command, *fate], stdout=subprocess.DEVNULL)
         self.dies_at = time.monotonic() + self.dice.uniform(*self.every)
 
     def kill(self) -> None:
-        """
-        Kill the process with SIGKILL.
-        """
         if self.process is not None:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()

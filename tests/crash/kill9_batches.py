@@ -46,10 +46,10 @@ SIZES = (1, 10, 200, 1_000)
 CALLERS = 2
 SOON_S = 0.5
 AHEAD_MAX = 4_000
-"""Maximum number of jobs that are set and have not fired yet. The last node can fire that many in a short time."""
+"""Maximum number of jobs that are set and have not fired yet."""
 FILES = ("set", "asked", "cancelled", "kept", "fired", "settled", "owners")
 """
-Names of the files. Most files have a line for each job, and "owners" has a line for each start of a node.
+Names of the files, which have a line for each job or for each start of a node.
 
 "asked" has the jobs for which a cancel was sent. "kept" has the jobs that could not be cancelled.
 """
@@ -81,7 +81,7 @@ def lines_of(path: Path) -> list[list[str]]:
 
 class Room:
     """
-    Limits the number of jobs that are set and have not fired yet to `AHEAD_MAX`. All threads share this limit.
+    Limits the number of jobs that are set and have not fired yet to `AHEAD_MAX`.
     """
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class Room:
 
     def take(self, jobs: int) -> None:
         """
-        Wait until *jobs* more jobs are allowed, and count them as set.
+        Wait until *jobs* more jobs are allowed, and count them.
         """
         while self._last[0] - self._last[1] > AHEAD_MAX:
             time.sleep(0.002)  # no signal says that jobs have ended

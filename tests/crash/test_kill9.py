@@ -31,9 +31,7 @@ SCRIPT = Path(__file__).with_name("kill9.py")
 )
 def test_nothing_is_lost(run_proof, capsys, every, where):
     """
-    Every acknowledged job fires, and no settled job fires again.
-
-    This holds although the owner or the server is killed about once a second.
+    Every acknowledged job fires, and no settled job fires again, although the owner or the server is often killed.
     """
     if where and not shutil.which("redis-server"):
         pytest.skip("Redis is not installed: there is no redis-server")
@@ -68,7 +66,7 @@ def test_nothing_is_lost_in_batches(run_proof, capsys, store):
 
 def test_each_kind_of_fault_in_batches_is_found(tmp_path, monkeypatch):
     """
-    The proof finds lost, early and doubled jobs in its files. It ignores a line only if a kill has cut it off.
+    The proof finds lost, early and doubled jobs in its files.
     """
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
     from kill9_batches import FILES, Log, Result  # noqa: PLC0415 - a program of this folder

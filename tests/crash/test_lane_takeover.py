@@ -60,8 +60,6 @@ class Seen:
 def test_other_lanes_run_while_a_full_lane_hangs(request, kind, tmp_path):
     """
     While the jobs of a full lane hang, the node that takes over runs the jobs of the other lanes.
-
-    As soon as the hanging jobs may continue, they end as well.
     """
     if kind == "sqlite":
         url = f"sqlite:///{tmp_path / 'jobs.db'}"

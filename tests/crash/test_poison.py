@@ -27,8 +27,6 @@ while scheduler.stats()["pending"] or scheduler.stats()["running"]:
 def test_poison_is_parked(tmp_path):
     """
     If a job crashes its process at each attempt, it becomes a dead letter after its last attempt.
-
-    The dead letter has the reason, and the next process survives.
     """
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     client = Scheduler(url)

@@ -1,5 +1,5 @@
 """
-A node loses power while its store is on a server, so the server does not learn that the node's connections are gone.
+A node loses power while its store is on a server, which does not learn that the node's connections are gone.
 """
 
 from __future__ import annotations

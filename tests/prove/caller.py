@@ -1,9 +1,8 @@
 """
 A caller that continuously sets, replaces, moves and cancels jobs, and a check of when these jobs start.
 
-The caller may switch to another URL at any time, and records each answered call. The payload of each job is the serial
-number of the request that set it. For each start the handler writes a line `SERIAL STARTED DUE`. Generations are not
-compared, because a migration may change them.
+The caller may switch to another URL at any time. The payload of each job is the serial number of its set request. For
+each start the handler writes a line `SERIAL STARTED DUE`.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ PATIENCE_S: Final = 60.0
 BETWEEN_S: Final = 0.02
 AGAIN_S: Final = 0.05
 PATIENT: Final = RetryPolicy(attempts=1000)
-"""A retry policy with many attempts: a failover costs a running job an attempt, and no job may die because of that."""
+"""A retry policy with many attempts, because a failover costs a running job an attempt."""
 RECENT: Final = 60
 
 
@@ -80,7 +79,7 @@ class Counts:
         overtaken: Number of jobs that started after the answer to their cancel, replacement or move.
         early: Number of starts before the due time.
         pause_s: The longest time between two answers.
-        silence_s: Largest delay of a start after the due time or the answer, whichever was later.
+        silence_s: Longest delay of a start.
     """
 
     acknowledged: int = 0
@@ -205,9 +204,7 @@ class Caller:
 
     def _replace(self, life: Life) -> None:
         """
-        Replace the job, on condition that it still has the generation in *life*.
-
-        Without this condition, a job that a migration has moved away would be set again in the old store.
+        Replace the job, if it still has the generation in *life*.
         """
         self._serial += 1
         serial, step, asked_at = self._serial, self._step, time.time()

@@ -1,7 +1,5 @@
 """
-The command `tickwheel chaos`, run with its default faults.
-
-The round trip to the server takes 150 ms. The service, the target and the store have faults.
+The command `tickwheel chaos`, run with its default faults and a round trip of 150 ms to the server.
 """
 
 from __future__ import annotations

@@ -34,8 +34,6 @@ __all__ = [
 def stops_until_the_clock_is_set() -> Any:
     """
     Fault: if a running job is asked to stop, the store records the present time as the job's expiry.
-
-    A later clock step can then shift or undo this expiry.
     """
     real = _plan.decide
 
@@ -59,8 +57,6 @@ def trusts_ends_of_a_later_clock() -> Any:
 def takes_a_retry_for_outdated() -> Any:
     """
     Fault: after the engine has rewritten a job's due time, it ignores all changes of this generation for a while.
-
-    It wrongly ignores even the change after which the job waits for a retry.
     """
 
     def careless(self: Any, job: Any) -> bool:
@@ -72,8 +68,6 @@ def takes_a_retry_for_outdated() -> Any:
 def sees_no_step() -> Any:
     """
     Fault: the engine does not compare its clocks, so it does not notice a step of the wall clock.
-
-    Staged jobs keep the order that they had before the step.
     """
 
     @contextmanager
@@ -104,9 +98,7 @@ def knows_clocks_a_thousandth_apart() -> Any:
 
 def counts_delays_by_its_own_clock() -> Any:
     """
-    Fault: a process that sets jobs computes their due times from its own estimate of the store's time.
-
-    This estimate is a day old.
+    Fault: a process that sets jobs computes their due times from its own estimate, a day old, of the store's time.
     """
     every = ExitStack()
     for name in ("_counted_set", "_counted"):

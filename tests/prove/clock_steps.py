@@ -29,9 +29,7 @@ STEPS_S = (3600.0, -3600.0, 86_400.0, -86_400.0)
 PATIENCE_S = 20.0
 PROMPT_MS = 1_500.0
 """
-Maximum lateness of a job in ms: 500 ms to notice a clock step, and 1000 ms of tolerance for a busy machine.
-
-If a step is not noticed, jobs are an hour late.
+Maximum lateness of a job in ms, for noticing a clock step on a busy machine.
 """
 
 

@@ -34,23 +34,23 @@ from typing import Any, Final
 __all__ = ["build_clock", "interposed", "judge", "main", "scenarios"]
 
 Step = tuple[float, float]
-"""A clock step: its time in seconds since the beginning, and the error of the time of day in seconds from then on."""
+"""A clock step: its time in seconds since the beginning, and the error of the time of day after it."""
 
 HOUR: Final = 3600.0
 PAUSE_S: Final = 0.05
 STALLED_S: Final = 0.15
 """
-Maximum delay in seconds that the machine may add while two jobs are set. A slower machine is unfit for the proof.
+Maximum time in seconds for setting two jobs. A slower machine is unfit for the proof.
 """
 TRIES: Final = 3
 SETTLED_S: Final = 6.0
 LATE_S: Final = 1.0
 SILENT_S: Final = 2.0
 EARLY_S: Final = 0.002
-"""Tolerance in seconds for early jobs. It covers rounding, and the time between the readings of the two clocks."""
+"""Tolerance in seconds for early jobs."""
 PHASE_S: Final = 0.25
 """
-Tolerance in seconds for the job with `every=1`: each run must come a whole number of seconds after the first run.
+Tolerance in seconds for the phase of the job with `every=1`.
 """
 
 
@@ -86,9 +86,7 @@ def build_clock(folder: Path) -> Path:
 @contextmanager
 def interposed(folder: Path) -> Iterator[tuple[dict[str, str], Any]]:
     """
-    Provide the environment of a process whose clock can be set.
-
-    Provide also a function that sets the error of this clock in seconds.
+    Provide the environment of a process whose clock can be set, and a function that sets the error of this clock.
     """
     library, shared = build_clock(folder), folder / "offset"
     shared.write_bytes(bytes(8))
@@ -162,7 +160,7 @@ def live(length: float, folder: Path, seed: int) -> None:
 
 def began_wall(began: float, known: list[float] = []) -> float:  # noqa: B006 - it is meant to be kept
     """
-    Return the time of day at the beginning *began* of a run. The first call computes it, before any clock step.
+    Return the time of day at the beginning *began* of a run, as computed by the first call.
     """
     if not known:
         known.append(time.time() - (time.monotonic() - began))
@@ -214,9 +212,6 @@ def _judge_at(key: str, asked: tuple[float, float, float], found: list[float], s
     Return the faults of a job with `at=`.
 
     *asked* has the time of the request, the wall-clock time at which the job is due, and the end of the observation.
-
-    The detection of a clock step takes a moment. So a job that is due within a second of a step may run by the old or
-    the new clock.
     """
     at, wall, watched = asked
     due = _first_shown(wall, at, steps)
@@ -227,6 +222,7 @@ def _judge_at(key: str, asked: tuple[float, float, float], found: list[float], s
         return []
     if len(found) != 1:
         return [f"{key}, due at {due:.2f} s, ran {len(found)} times"]
+    # A step is detected late, so a job that is due within a second of a step may run by the old or the new clock.
     if not _shown_around(wall, found[0], steps):
         return [f"{key} ran early, at {found[0]:.2f} s"]
     if found[0] - due > LATE_S and not _fleeting(due, wall, steps, LATE_S):

@@ -48,7 +48,7 @@ def compare(line: str, zone: ZoneInfo, firings: int) -> tuple[Counter[str], list
     """
     Compare the next *firings* instants of a cron line with croniter's.
 
-    Return the number of differences of each documented class, and a list of the other differences.
+    Return the number of differences of each documented class, and a list of other differences.
     """
     ours = set(_ours(line, zone, firings))
     theirs = set(_theirs(line, zone, firings))
@@ -111,8 +111,6 @@ def changes(zone: ZoneInfo, year: int) -> list[int]:
 def wrong_around(change: int, zone: ZoneInfo) -> list[str]:
     """
     Return the faults that daily and hourly lines have around *change*, a clock change of the zone.
-
-    Faults are an omitted day, a double firing, or a wrong interval.
     """
     found: list[str] = []
     noon = datetime.fromtimestamp(change, zone).replace(hour=12, minute=0, second=0) - timedelta(days=2)

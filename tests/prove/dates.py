@@ -34,8 +34,6 @@ LEFT_OUT = ("prove", "house", "deploy", "conformance", "lab", "crash", "core", "
 CPU_S, LASTED_S = 0.1, 2.0
 """
 Maximum CPU time and duration in seconds of a test in tests/wall_clock.txt.
-
-Only one case of each test function is run, and it is run eleven times.
 """
 PYTEST = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "120"]
 INSTANTS = (
@@ -72,8 +70,6 @@ def run(library: Path, instant: tuple[str, str, str], arguments: list[str]) -> s
 def record(library: Path, arguments: list[str]) -> int:
     """
     Write the list of quick tests that read the time of day.
-
-    Tests in files that did not run stay in the list.
     """
     reads, found, costs = (library.with_name(name) for name in ("reads", "found", "costs"))
     reads.write_bytes(bytes(8))

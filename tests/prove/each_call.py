@@ -31,7 +31,7 @@ _READS: Final = {"attempts", "due", "get", "look", "now_ms", "overdue", "scopes"
 @dataclass(frozen=True, slots=True)
 class Case:
     """
-    One failure: in the simulation of *seed*, call number *number* fails in the way *how*.
+    One simulated failure: the seed of the simulation, the failing call, and how the call fails.
     """
 
     seed: int
@@ -95,9 +95,7 @@ def violations(case: Case) -> list[str]:
 
 def prove(seed: int, every: int = 1, first: int = 0) -> Result:
     """
-    Simulate a failure of every *every*-th call in the plan of *seed*, from call number *first* on.
-
-    Each failure has a simulation of its own.
+    Simulate, one after another, the failure of every *every*-th call in the plan of *seed*, from number *first* on.
     """
     result = Result()
     for case in cases(seed, every, first):

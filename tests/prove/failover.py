@@ -53,7 +53,7 @@ AGAIN_S = 0.05
 """Seconds between repetitions of a call that sets jobs in bulk and gets no answer."""
 SETTLED_S = 3.0
 """
-Seconds after an outage until all leases are acquired again. Jobs that are due after this time must fire in time.
+Seconds after an outage until jobs must fire in time again.
 """
 PATIENT = RetryPolicy(attempts=1000)
 
@@ -147,9 +147,7 @@ def ask(client: Scheduler, dice: random.Random, told: Told, until_s: float) -> N
 
 def set_in_bulk(client: Scheduler, told: Told, count: int, half: threading.Event) -> None:
     """
-    Set *count* jobs, `LOT` in each call. Repeat each call until it is answered.
-
-    Set the event *half* when half of the jobs are set.
+    Set *count* jobs, `LOT` in each call, and set the event *half* midway. Repeat each call until it is answered.
     """
     answered_at = time.monotonic()
     for first in range(0, count, LOT):

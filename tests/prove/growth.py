@@ -48,13 +48,14 @@ STEP: Final = re.compile(r"^### ([^\n]+)\n(.*?)(?=^### |\Z)", re.MULTILINE | re.
 BLOCK: Final = re.compile(r"^```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CALLERS: Final = re.compile(r"^# callers use (\S+)$", re.MULTILINE)
 PATIENCE_S: Final = 900.0
-"""Maximum number of seconds for one block of commands. A block may start two nodes, and the machine may be busy."""
+"""Maximum number of seconds for one block of commands."""
 SERVERS: Final = 6
 NODES: Final = 3
+# They refuse to run as root, or the database server must own their files.
 OWN_USER: Final = ("pg_basebackup", "pg_ctl")
-"""Programs that run as another user: they refuse to run as root, or the database server must own their files."""
+"""Database programs that are run as another user than root."""
 STARTED: Final = "started"
-"""Name of the file to which the handler writes each start. The file is in the working directory of the shell."""
+"""Name of the file to which the handler writes each start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,7 @@ class Step:
 
     Attributes:
         name: The heading of the step.
-        parts: The parts of the step's commands. Each part comes with the URL to which the caller then switches, or with
-            "" if the caller keeps its URL.
+        parts: The parts of the step's commands, each with the caller's next URL, or with "" if the URL stays the same.
     """
 
     name: str
@@ -197,9 +197,6 @@ def prepared() -> Iterator[tuple[Path, Shell]]:
 def free_ports(count: int) -> list[int]:
     """
     Return *count* free ports P of the loopback interface. For the cluster bus, the port P + 10,000 is free as well.
-
-    The ports are below the range for outgoing connections, because such a connection could take a port before it is
-    used.
     """
     found: list[int] = []
     for port in random.sample(range(12_000, 22_000), 1_000):

@@ -73,9 +73,7 @@ def settles_without_epoch() -> Any:
 
 def cursor_from_now() -> Any:
     """
-    Fault: after each read, the prefetcher moves its scan position to one second after the end of the horizon.
-
-    So it misses jobs that are set later for an earlier time. Overdue jobs, which a sweep would find, are not swept.
+    Fault: after each read, the prefetcher moves its scan position beyond the horizon.
     """
     read_on = Prefetcher._read_on
 
@@ -90,18 +88,14 @@ def cursor_from_now() -> Any:
 
 def knows_itself_by_host_and_pid() -> Any:
     """
-    Fault: an owner's name consists only of host and process id.
-
-    After a restart in place the name is the same as before.
+    Fault: an owner's name consists only of host and process id, which a restart in place does not change.
     """
     return mock.patch.object(_core, "one_life", lambda name, _: name)
 
 
 def is_somebody_else_at_each_start() -> Any:
     """
-    Fault: each attempt to start uses a new owner name.
-
-    If the answer that granted a lease is lost, the next attempt finds the lease in the hands of a different owner.
+    Fault: each attempt to start uses a new owner name, so it does not recognise a lease of the attempt before.
     """
     start = Core._start
 
@@ -243,8 +237,6 @@ def reads_the_scopes_once() -> Any:
 def both(*faults: AbstractContextManager[Any]) -> Iterator[None]:
     """
     Introduce several faults at once.
-
-    If the engine learns of a job in two ways, both ways need a fault. A fault in only one of them would not show.
     """
     with ExitStack() as stack:
         for fault in faults:
@@ -377,9 +369,7 @@ def says_cancelled() -> Any:
 
 def tries_again_what_was_stopped() -> Any:
     """
-    Fault: a running job that was asked to stop gets no expiry.
-
-    So it is retried if its node dies or its attempt fails.
+    Fault: a running job that was asked to stop is retried if its node dies or its attempt fails.
     """
     from tickwheel.jobs import rules as _rules  # noqa: PLC0415 - here alone
 
@@ -394,7 +384,7 @@ def tries_again_what_was_stopped() -> Any:
 
 def has_no_bulkhead() -> Any:
     """
-    Fault: one handler may occupy all workers and all running slots, and there are no spare workers for other handlers.
+    Fault: one handler may occupy all workers, and there are no spare workers for other handlers.
     """
     return both(
         mock.patch.object(_workers, "share_of", lambda places: places),
@@ -418,8 +408,6 @@ def has_no_shares() -> Any:
 def lends_nothing() -> Any:
     """
     Fault: there are no spare workers for a lane that has no running job.
-
-    Such a lane waits until another lane releases a worker.
     """
     return both(*(mock.patch.object(where, "loan_of", return_value=0) for where in (_workers, _lanes, _claims)))
 
@@ -427,9 +415,6 @@ def lends_nothing() -> Any:
 def forgets_the_position_of_a_lane() -> Any:
     """
     Fault: after a takeover, the scan of a full lane starts at a wrong position, so that it misses waiting jobs.
-
-    The other ways to find the jobs of that lane are disabled: nothing is swept, and the lane is never scanned from the
-    beginning.
     """
     own = Prefetcher.own
 
@@ -446,8 +431,6 @@ def forgets_the_position_of_a_lane() -> Any:
 def looks_past_a_lane() -> Any:
     """
     Fault: a full lane is never scanned from the beginning, only from its scan position.
-
-    This loses jobs only if the scan position is wrong.
     """
     look = OverdueSweeper.sweep
 
@@ -477,7 +460,7 @@ RARE = {
     "lends_nothing": 19,
     "forgets_the_position_of_a_lane": 18,
 }
-"""For the rare faults, the seed of the first day on which the fault can show. It can show on one day in sixteen."""
+"""For the rare faults, the seed of the first day on which the fault can show."""
 
 WHOLE_DAYS = {
     "stops_until_the_clock_is_set": Plan(3, asks=1_600, breaks=80),
@@ -485,7 +468,7 @@ WHOLE_DAYS = {
     "takes_a_retry_for_outdated": Plan(4),
 }
 """
-For the faults that need a whole day, the first day that can show the fault. It can show on one busy day in eight.
+For the faults that need a whole day, the first day that can show the fault.
 """
 
 AT_ONCE = {
@@ -499,8 +482,6 @@ AT_ONCE = {
 }
 """
 For some faults, the plan of a quarter of an hour that shows the fault.
-
-In these plans, the time at the end without faults, in which lost jobs may fire after all, is short.
 """
 
 SOON = {
@@ -537,11 +518,11 @@ SOON = {
     "lends_nothing": 19,
 }
 """
-For some faults, the seed of an hour that shows the fault. The other faults show with seed 0.
+For some faults, the seed of an hour that shows the fault. For the others it is 0.
 """
 
 SLOWLY = {"knows_itself_by_host_and_pid": 0, "forgets_the_position_of_a_lane": 18}
-"""For some faults, the seed of two hours that show the fault. One hour is too short to show it."""
+"""For some faults, the seed of two hours that show the fault."""
 
 ON_A_FILE = {
     "sees_no_step",
@@ -551,7 +532,7 @@ ON_A_FILE = {
     "has_no_shares",
 }
 """
-Faults that show with a store in a file, where the time of day comes from the machine and there are no leases.
+Faults that show with a store in a file.
 """
 
 
@@ -600,7 +581,7 @@ TOGETHER = (
         ),
     ),
 )
-"""Pairs of a day and the faults that this day shows. Each fault of one day breaks a different guarantee."""
+"""Pairs of a day and the faults that this day shows."""
 
 
 def starts_what_is_armed() -> Any:
@@ -682,4 +663,4 @@ MUTANTS: dict[str, tuple[Mutant, set[str]]] = {
     "lends_nothing": (lends_nothing, {"silent"}),
     "forgets_the_position_of_a_lane": (forgets_the_position_of_a_lane, {"silent", "lost"}),
 }
-"""For each fault, its function and the kinds of violation that are expected. At least one of them must be found."""
+"""For each fault, its function and the expected kinds of violation."""

@@ -87,7 +87,7 @@ class Course:
 
     Attributes:
         disk: The recorded disk.
-        sets: By key, the step of each acknowledged set, and the generation.
+        sets: By key, the step of each acknowledged set request, and the generation.
         cancels: By key, the step of the acknowledged cancel.
         starts: By key, the steps at which the handler was called.
         returns: By key, the step at which the handler first returned.
@@ -220,7 +220,7 @@ def cut(done: Course, dice: random.Random, result: Result) -> None:
 
 def _faults(done: Course, key: str, generation: int, at: int, image: Image) -> Iterator[str]:
     """
-    Yield the kinds of faults of a job in the file after a cut at the step *at*.
+    For a power cut at the step *at*, yield the kinds of faults that the job of *key* shows in the file.
     """
     never = done.now + 1
     if key not in image:
@@ -238,7 +238,7 @@ def _faults(done: Course, key: str, generation: int, at: int, image: Image) -> I
 
 def prove(cuts: int, seed: int, synchronous: str = "full") -> Result:
     """
-    Run workloads, and cut the power up to `CUTS_A_RUN` times in each, until there are *cuts* cuts.
+    Cut the power *cuts* times in all, up to `CUTS_A_RUN` times in each workload.
     """
     dice = random.Random(seed)
     result = Result()

@@ -36,9 +36,7 @@ ENOUGH: Final[dict[str, tuple[str, ...]]] = {
     "looking back, without fenced notes": ("UNFENCED_NOTES",),
 }
 """
-For each of the two remedies for lost notifications, the switch that turns the other remedy off.
-
-Each remedy must suffice alone.
+For each of two remedies for lost notifications, the switch that turns the other remedy off.
 """
 
 
@@ -62,8 +60,7 @@ def check(defines: tuple[str, ...] = (), *, circles: bool = False) -> Checked:
     """
     Build the checker for the model with *defines*. Run it to the end or to the first violation.
 
-    If *circles* is true, search only for an execution that never ends. The usual check would not find it, because the
-    model's main assertion is checked at the end of an execution.
+    If *circles* is true, search only for an execution that never ends.
     """
     switches = [f"-D{name}" for name in defines]
     with tempfile.TemporaryDirectory(prefix="tickwheel-model-") as folder:
@@ -77,6 +74,7 @@ def check(defines: tuple[str, ...] = (), *, circles: bool = False) -> Checked:
 
         run("spin", "-a", *switches, str(MODEL))
         # Without reduction, because it cannot be combined with the parts that wait for the end.
+        # The usual check misses an endless execution, because the main assertion is checked at the end of an execution.
         switched = ["-w", "-DNOREDUCE", "-DMEMLIM=3000", "-DNP" if circles else "-DSAFETY"]
         level = "-O0" if defines in FAULTS.values() else "-O2"  # a fault is found before optimised code is compiled
         run("cc", level, *switched, "-o", "pan", "pan.c")

@@ -57,7 +57,7 @@ PATIENCE_S: Final = 90.0
 BURST: Final = 10_000
 ZONE: Final = "Proof/Zone"
 A_SECOND: Final = 20
-"""Number of messages that a full receiver takes in a second."""
+"""Number of messages that a full receiver accepts in a second."""
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class Told:
 @dataclass(frozen=True, slots=True)
 class Result:
     """
-    The counts for one of the difficult conditions.
+    The counts for one difficult condition.
     """
 
     acknowledged: int

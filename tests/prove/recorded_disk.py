@@ -35,10 +35,9 @@ _OPEN_FLAGS = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OP
 @dataclass(slots=True)
 class Step:
     """
-    One operation on one file.
+    One operation on one file: a write, a sync, a removal, or a change of the size.
 
-    A write has data and the place of the data in the file. A truncate has the new size as its *place*. A sync and a
-    removal have neither place nor data.
+    *place* is the position of the written data, or the new size of the file.
     """
 
     name: str
@@ -79,7 +78,7 @@ class RecordedDisk:
         """
         Return the files as they may be after a power cut that follows the first *count* steps.
 
-        All synced data exists. Of the other data, any part may be missing, down to single sectors.
+        All synced data exists. Any part of the other data may be missing.
         """
         durable: dict[str, bytearray] = {}
         loose: dict[str, list[Step]] = {}
@@ -153,7 +152,7 @@ class _File(apsw.VFSFile):
 
 class _LogFile(io.FileIO):
     """
-    The log file that the store opens itself, without SQLite, to write behind the end of the log.
+    The log file that the store opens itself, without SQLite.
     """
 
     def __init__(self, disk: RecordedDisk, path: str, mode: str, buffering: int) -> None:
@@ -182,9 +181,7 @@ class _Vfs(apsw.VFS):
 
 class _Cursor:
     """
-    Rows in the form of sqlite3, and the number of changed rows.
-
-    (apsw's own cursor does not report that number.)
+    Rows in the form of sqlite3, and the number of changed rows, which apsw's own cursor does not report.
     """
 
     def __init__(self, inner: apsw.Cursor, rowcount: int) -> None:

@@ -39,7 +39,7 @@ HANDLERS: Final = ("both", "first", "second")
 NODES: Final = 3
 SILENT_S: Final = 5.0
 BETWEEN_S: Final = 1.5
-"""Seconds between the replacements of two nodes. A lease of one second is renewed several times in between."""
+"""Seconds between the replacements of two nodes."""
 PATIENCE_S: Final = 60.0
 TRIES: Final = 3
 
@@ -187,7 +187,7 @@ def lines(path: Path) -> list[list[str]]:
 
 def covered_since(up: list[list[str]], down: dict[str, float], handler: str, at: float) -> float:
     """
-    Return the start of the last period, up to *at*, in which some live node always had *handler*.
+    Return the start of the last period, up to *at*, in which there was always a live node with *handler*.
     """
     spans = sorted(
         (float(since), down.get(name, float("inf")))

@@ -52,8 +52,6 @@ def lets_it_run_on() -> Any:
 def forgets_the_scheduled_due_time() -> Any:
     """
     Fault: after a `run_now`, the job omits the due time at which it would have run without the `run_now`.
-
-    It continues with the next due time after the run, as after an ordinary run.
     """
     return mock.patch.object(_rules, "runs_besides", lambda job: job.recurrence)
 

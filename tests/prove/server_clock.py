@@ -83,9 +83,7 @@ def node(folder: Path, url: str) -> Scheduler:
 
 def prove(kind: str, rounds: int) -> Result:
     """
-    Give the server's clock each of the errors in `OFF_S`, one after another, while a node is dead.
-
-    Repeat this *rounds* times.
+    Give the server's clock each of the errors in `OFF_S` while a node is dead. Repeat this *rounds* times.
     """
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
@@ -117,7 +115,7 @@ def prove(kind: str, rounds: int) -> Result:
 
 def read(runs: Path, began: float, ended: float, steps: int) -> Result:
     """
-    Return the counts of the runs that the file *runs* lists between the times *began* and *ended*.
+    Return the counts for the runs in the file *runs* between the times *began* and *ended*.
     """
     times: dict[str, list[float]] = {f"job-{number}": [began, ended] for number in range(JOBS)}
     for line in runs.read_text().splitlines():

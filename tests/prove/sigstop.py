@@ -36,9 +36,9 @@ GOING_ON_S = 3.0
 """Seconds for which jobs are still set after the suspended owner has continued."""
 SILENT_S = 5.0
 PATIENCE_S = 180.0
-"""Maximum wait in seconds. It is long, because on a busy machine a node may lose its lease of one second at times."""
+"""Maximum wait in seconds. On a busy machine a node may lose its lease of one second at times."""
 PATIENT = RetryPolicy(attempts=1000)
-"""A retry policy with many attempts: each lost lease costs a running job an attempt, and no job may die of that."""
+"""A retry policy with many attempts, because each lost lease costs a running job an attempt."""
 
 
 def append(path: Path, line: str) -> None:
@@ -147,9 +147,7 @@ def prove(url: str, rounds: int, seed: int) -> Result:
 
 def leave_notes(client: Scheduler, noted: dict[str, float], dice: random.Random, seconds: float) -> None:
     """
-    For *seconds* seconds, set jobs that are due at once or soon.
-
-    Record for each job the earliest time at which it may fire.
+    For *seconds* seconds, set jobs that are due at once or soon, and record when each of them may fire.
     """
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -163,8 +161,6 @@ def leave_notes(client: Scheduler, noted: dict[str, float], dice: random.Random,
 def until(condition: object) -> None:
     """
     Wait until *condition* holds, or for `PATIENCE_S`.
-
-    A timeout raises no error, but shows in the counts.
     """
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
@@ -184,9 +180,7 @@ def is_empty(client: Scheduler) -> bool:
 
 def read(folder: Path, keys: list[str], noted: dict[str, float], left: set[str]) -> Result:
     """
-    Count the records in the owners' files.
-
-    The keys in *left* are jobs that are still in the store. They count neither as lost nor as done.
+    Count the records in the owners' files, except those of the jobs *left* in the store.
     """
     fired = [line.split() for line in (folder / "fired").read_text().splitlines()]
     settled = [line.split()[1].rpartition("/")[0] for line in (folder / "settled").read_text().splitlines()]

@@ -1,7 +1,5 @@
 """
-Measures how long the machine kept a process from running.
-
-Proofs that use real clocks need this.
+Measures how long the machine kept a process from running, which proofs with real clocks need to know.
 """
 
 from __future__ import annotations
@@ -14,15 +12,13 @@ from typing import Final, Self
 __all__ = ["STALLED_S", "Stalls"]
 
 STALLED_S: Final = 0.4
-"""A stall of this many seconds can cost a node its lease of one second, which is renewed three times a second."""
+"""A stall of this many seconds can cost a node its lease of one second."""
 _NAP_S: Final = 0.02
 
 
 class Stalls:
     """
-    Watches the process for stalls within a `with` statement.
-
-    `longest_s` is the longest delay of a sleep.
+    Measures stalls of the process during a `with` statement. `longest_s` is the longest delay of a sleep.
     """
 
     def __init__(self) -> None:

@@ -29,8 +29,6 @@ ALL = "\n".join(code for step in STEPS for code, _ in step.parts)
 def test_the_page_has_every_step():
     """
     The steps of docs/scale.md lead from a file to a cluster that loses a master.
-
-    The page gives callers the URL of each new store.
     """
     assert [step.name for step in STEPS] == [
         "One file",
@@ -49,9 +47,7 @@ def test_the_page_has_every_step():
 
 def test_callers_are_followed_by_a_second_migration():
     """
-    In docs/scale.md, each step that moves jobs gives callers the new URL after the migration.
-
-    The step then repeats the migration command.
+    In docs/scale.md, each step that moves jobs repeats the migration command after callers have got the new URL.
     """
     moves = [step for step in STEPS if "tickwheel migrate" in step.parts[0][0]]
     assert [step.name for step in moves] == ["PostgreSQL", "Redis Cluster of six"]
@@ -96,8 +92,6 @@ def shell(tmp_path):
 def test_a_shell_keeps_its_state(shell, tmp_path):
     """
     Variables, functions and processes of a shell last from one command to the next.
-
-    A command does not consume the commands after it as its input.
     """
     shell.run('export A="a b"; f() { cat; echo "$1" > said; }')
     shell.run('f "$A"')

@@ -257,8 +257,6 @@ def test_series(events, shift_ms):
 def test_a_series_that_dies(events, end):
     """
     A series that ends with a dead job is reported, unless each attempt of its last run was cut off.
-
-    An attempt is cut off if its process ends, or loses the shard to another process, during the attempt.
     """
     is_next = is_write(Settle, Outcome.SETTLED, how=Settled.DONE)
     index = place(events, Committed, lambda event: is_next(event) and event.write.due_at is not None)
@@ -305,9 +303,7 @@ def test_late(events):
 @pytest.mark.parametrize(("what", "found"), [("step n", True), ("pause n", False), ("failover", False)])
 def test_overlapping_runs(events, what, found):
     """
-    If a job begins on another node while it still runs, this is reported.
-
-    It is not reported if the first node could not keep its lease.
+    If a job begins on another node while it still runs, this is reported, unless the first node lost its lease.
     """
     index = place(events, Fired)
     fired = events[index]
@@ -389,7 +385,7 @@ def test_calls_are_matched(events):
 
 def delayed(events, condition, delay_ns):
     """
-    Return *events* with the begin, the run and the end of one job delayed by *delay_ns*.
+    Return *events* with one job that begins, runs and ends later by *delay_ns*.
 
     *condition* selects the begin of the job.
     """
@@ -509,9 +505,9 @@ def test_a_delayed_commit(waited_s, found):
 @pytest.mark.parametrize(("handler", "busy", "found"), [("h", 18, False), ("h", 17, True), ("single", 1, False)])
 def test_a_job_waits_for_others_of_its_lane(handler, busy, found):
     """
-    A job is not reported while other attempts of its lane use the lane's whole share of the workers, 18 of 24.
+    A job may wait while other attempts of its lane use the lane's whole share of the workers, 18 of 24.
 
-    If the lane has a limit of one, a job is not reported while any other attempt of the lane runs.
+    If the lane has a limit of one, the job may wait while any other attempt of the lane runs.
     """
     health, s = Health(), 10**9
     health.deployed(Deployed(0, "n0.1", (handler,)))
@@ -545,9 +541,9 @@ def test_a_job_on_a_node_with_a_slow_clock(slow_ppm, found):
 @pytest.mark.parametrize(("own", "others", "found"), [(1, 199, False), (1, 198, True), (0, 200, True)])
 def test_a_job_waits_for_a_node_without_free_places(own, others, found):
     """
-    A job is not reported while its lane has an attempt in progress, and all lanes together use all 200 places.
+    A job may wait while its lane has an attempt in progress, and all lanes together use all 200 places.
 
-    A lane without an attempt in progress gets an additional place, so its job is reported.
+    If its lane has no attempt in progress, the waiting job is reported.
     """
     health, s = Health(), 10**9
     health.deployed(Deployed(0, "n0.1", ("long", "wide")))
@@ -567,9 +563,7 @@ def test_a_job_waits_for_a_node_without_free_places(own, others, found):
 @pytest.fixture(scope="module")
 def behind(events):
     """
-    Return a history in which a delay is computed from a clock that is ten minutes slow.
-
-    Return also the time at which the job with this delay was set.
+    Return a history in which a delay is computed from a clock that is ten minutes slow, and the time of that write.
     """
 
     def set_back(index):
@@ -585,9 +579,9 @@ def behind(events):
 @pytest.mark.parametrize(("before_s", "found"), [(None, True), (8, False), (60, True)])
 def test_the_former_clock_counts_until_a_renewal(behind, before_s, found):
     """
-    If a delay is counted by a wrong clock, this is reported, except just after a step of the server's clock.
+    If a delay is counted by the clock from before a step of the server's clock, this is reported.
 
-    For some seconds after the step, nodes may count by the clock from before the step. A minute later they may not.
+    It is not reported within some seconds after the step.
     """
     doctored, at = behind
     if before_s is not None:

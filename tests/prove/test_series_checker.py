@@ -39,8 +39,6 @@ def committed(second, store_ms, write, outcome):
 def test_the_scheduled_due_time_moves_with_the_clock(recurrence, awaited, next_at, is_right):
     """
     A clock step moves the next due time of a job with an interval, but not of a job with a cron line.
-
-    The interval counts elapsed time. The cron job waits for the same time of day.
     """
     weather = Weather()
     series = Series(weather)

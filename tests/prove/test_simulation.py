@@ -17,27 +17,25 @@ from simulation import Plan, check_history, run_seed, simulate
 
 HOURS = 6.0
 OFTEN, RARELY, LONG = range(0, 48, 2), range(0, 192, 16), range(0, 128, 8)
-"""For each fault, several seeds are tried. These are their distances from the first seed.
-
-`OFTEN` is for a frequent fault, `RARELY` for a rare fault, and `LONG` for a fault that needs a whole day."""
+"""Distances between the seeds that are tried for a frequent fault, for a rare fault, and for a fault of a whole day."""
 HOURS_MAX = 5
 """Maximum number of short days that are tried before the longer days."""
 CROWDED = 10
 """The seed of a day on which many callers request the same jobs."""
 PULLED = (8, 9)
-"""The seeds of days on which workers pull, one on a cluster and one on a file."""
+"""The seeds of two days on which workers pull: one day on a cluster, and one on a file."""
 FULL_LANES = (18, 19)
-"""The seeds of days on which lanes have more jobs than there is room for, one on a cluster and one on a file."""
+"""The seeds of two days with full lanes: one day on a cluster, and one on a file."""
 RATES, EQUIPMENT = 20, 30
 """
-The seed of a day with other clock rates and hanging statements, and the seed of a day on which nodes lack equipment.
+The seed of a day with other clock rates and hanging statements, and the seed of a day with missing equipment.
 """
 
 
 @pytest.mark.parametrize("seed", [*range(6), CROWDED, *PULLED, *FULL_LANES, RATES, EQUIPMENT])
 def test_a_day_without_violations(seed):
     """
-    In some hours of a day with kills, pauses, cuts, bad lines and clock steps, the checker finds no violation.
+    The checker finds no violation in a day with kills, pauses, cuts, bad lines and clock steps.
     """
     verdict = run_seed(seed, HOURS)
     assert verdict.violations == ()
@@ -49,7 +47,7 @@ def test_a_day_without_violations(seed):
 @pytest.mark.parametrize("plan", dict.fromkeys(AT_ONCE.values()), ids=lambda plan: f"{plan.seed}-{plan.breaks}")
 def test_a_quarter_of_an_hour_without_violations(plan):
     """
-    With the correct engine, the quarters of an hour that are used to find faulty engines have no violation.
+    The plans that are used to find faulty engines have no violation with the correct engine.
     """
     assert check_history(simulate(plan), plan.shards) == []
 
@@ -57,7 +55,7 @@ def test_a_quarter_of_an_hour_without_violations(plan):
 @pytest.mark.parametrize("seed", [0, 1, FULL_LANES[1], RATES, EQUIPMENT])
 def test_minutes_without_violations(seed):
     """
-    In twenty-four minutes of a day with faults, the checker finds no violation.
+    The checker finds no violation in twenty-four minutes with faults.
     """
     verdict = run_seed(seed, 0.4)
     assert verdict.violations == ()
@@ -68,7 +66,7 @@ def test_minutes_without_violations(seed):
 @pytest.mark.parametrize("seed", PULLED)
 def test_an_hour_without_violations(seed):
     """
-    In an hour in which workers pull, the checker finds no violation.
+    The checker finds no violation in an hour in which workers pull.
     """
     verdict = run_seed(seed, 1.0)
     assert verdict.violations == ()
@@ -101,8 +99,6 @@ def test_other_seeds_are_other_histories():
 def days_of(name):
     """
     Yield the days on which the fault *name* may show, the shortest first.
-
-    Several days are tried, because any change of the engine changes the events of each day.
     """
     if name in AT_ONCE:
         first = AT_ONCE[name]

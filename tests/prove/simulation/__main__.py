@@ -14,8 +14,6 @@ from simulation import run_seeds
 _SHOWN = 5
 """
 Maximum number of violations that are printed for one day.
-
-The first violation is the one to examine.
 """
 
 

@@ -1,9 +1,7 @@
 """
 Overlapping runs: the same generation of a job runs on two nodes at once, or twice on one.
 
-An overlap is excused if the first node died, was stopped, or could not keep its lease. A node cannot keep its lease if
-it was paused, cut off or on a bad line, if the database failed over to another server, or if the server's clock was set
-forward past the lease's end.
+An overlap is excused if the first node died, was stopped, or could not keep its lease because of a fault.
 """
 
 from __future__ import annotations
@@ -15,16 +13,17 @@ from simulation.history import Fault, Fired
 
 __all__ = ["Beside"]
 
+# A lease lasts 60 s and is renewed every 20 s.
 _AFTER_NS: Final = 85 * 10**9
 """
-Time for which a fault may still cost a lease or delay a write: a lease lasts 60 s and is renewed every 20 s.
+Time for which a fault may still cost a lease or delay a write.
 """
 _EVERYWHERE: Final = ("the", "failover", "emptied", "after")
 
 
 class Beside:
     """
-    The attempts that are running after the events so far.
+    The attempts that are running after the latest event.
     """
 
     def __init__(self) -> None:
@@ -34,9 +33,7 @@ class Beside:
 
     def begun(self, event: Fired) -> str | None:
         """
-        Record a start.
-
-        Return the node on which the job was already running. Return None without an overlap, or if a fault excuses it.
+        Record a start. If this is an overlap without an excuse, return the other node, and otherwise None.
         """
         life = (event.key, event.generation)
         former = self._running.get(life)

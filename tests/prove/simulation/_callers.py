@@ -15,7 +15,7 @@ from tickwheel.jobs.model import Answer, Cancel, Move, Outcome, Replay, Resume, 
 __all__ = ["Callers"]
 
 _BEHIND_MS: Final = 2.0
-"""Tolerance in ms for the comparison of two times, each of which is rounded down to a millisecond."""
+"""Tolerance in ms for the comparison of two rounded times."""
 _VERBS: Final[dict[str, type]] = {
     "set": Set,
     "move": Move,
@@ -77,9 +77,7 @@ class Callers:
 
     def asked_at(self, event: Committed) -> int:
         """
-        Return the time at which a caller requested the write, if the write sets a job.
-
-        For any other write, return the time at which it took effect.
+        Return the time at which a caller requested *event*, or the time of *event* if it does not set a job.
         """
         if not isinstance(event.write, Set):
             return event.at

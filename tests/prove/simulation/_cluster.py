@@ -26,9 +26,7 @@ _LAG: Final = 5
 _LEAP: Final = 1 << 20
 _FIRST_TAIL: Final = 1_000
 """
-Number of the first draining shard.
-
-Draining shards hold the running jobs of shards that were handed over.
+Number of the first draining shard. Draining shards hold running jobs of shards that were handed over.
 """
 
 
@@ -115,8 +113,6 @@ class Cluster:
     def changes(self, connection: Connection, cursor: Cursor) -> tuple[list[Job], int]:
         """
         Hand over the notifications of a shard, and delete them, as PostgreSQL does.
-
-        If the answer is lost in transit, the notifications are lost, too.
         """
         number, epoch = cursor.shard, cursor.epoch
         shard = self._shards.get(number)
@@ -211,8 +207,6 @@ class Cluster:
     def _cut_leases(self, now: int) -> None:
         """
         Shorten leases that were granted before the clock was set back.
-
-        They then expire one lease length after *now*.
         """
         latest = now + self._lease_ms
         self._seen = {name: min(until, latest) for name, until in self._seen.items()}
@@ -246,7 +240,7 @@ class Cluster:
         """
         Switch to a standby that has all rows.
 
-        The standby's sequences lag behind the generations and epochs that were given out.
+        The standby's sequences lag behind the generations and epochs that writes have got.
         """
         self._epoch = max(0, self._epoch - _LAG)
         self._table.leap(-_LAG)
@@ -262,9 +256,7 @@ class Cluster:
 
     def lose_all(self) -> None:
         """
-        Empty the tables, as if a store had just created them.
-
-        No shard has an owner then. Generations and epochs continue at much higher numbers.
+        Empty the tables. No shard has an owner then, and generations and epochs continue at much higher numbers.
         """
         for shard in list(self._shards.values()):
             self._free(shard)

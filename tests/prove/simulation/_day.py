@@ -61,20 +61,18 @@ QUEUE: Final = "scans"
 """Name of the queue from which workers pull."""
 LIMITED: Final = ("single", "hung", "slow", "wide")
 """
-Handlers whose jobs may have to wait for one another.
-
-The checker expects that a due job of such a handler begins only while no other job of its lane is in progress.
+Handlers whose jobs may have to wait until no other job of their lane is in progress.
 """
 QUEUEING: Final = (*LIMITED, QUEUE)
-"""The handlers and the queue whose jobs may have to wait for a worker or for one another."""
+"""The handlers and the queue with jobs that may have to wait for each other."""
 WORKERS: Final = 24
 """Number of jobs that a node runs at a time."""
 RUNNING_MAX: Final = 200
-"""The option `running_max` of the nodes: the number of jobs that a node may have begun and not settled."""
+"""Maximum number of jobs that a node may have begun and not settled."""
 LONG_EACH_S: Final = 600
-"""Seconds between the due times of a recurring job. Every third run lasts longer than that."""
+"""Seconds between the due times of a recurring job. Every third run lasts longer."""
 VERSIONED: Final = ("first", "second")
-"""Two handlers, of which each node has one."""
+"""Two handlers. Each node has one of them."""
 EQUIPPED: Final = "equipped/"
 """
 Prefix of the keys of jobs that need equipment.
@@ -88,11 +86,9 @@ _FIRST_TEN_S: Final = 400.0
 FROM_AFAR: Final = "afar/"
 """Prefix of the keys that are set by a process without handlers."""
 HERD: Final = 220
-"""Number of hanging jobs in a burst. It is higher than the number of jobs that one node may run at a time."""
+"""Number of hanging jobs in a burst, which is more than one node may run at a time."""
 _CROWDED: Final = (16, 10)
-"""Length of a period in days, and the day of each period on which many callers request the same jobs.
-
-All these days use a cluster."""
+"""Period in days, and the day of each period on which many callers request the same jobs."""
 _SCOPES: Final = (
     "handler:work",
     "handler:work",
@@ -105,11 +101,11 @@ _SCOPES: Final = (
 """The scopes that are paused for a while."""
 _HERD_S: Final = 1_800.0
 _SERVER_STEPS: Final = 0.5
-"""Probability that the server's clock is set after a node's death, on a day on which this clock is set."""
+"""Probability that the server's clock is set after a node's death."""
 _BESIDE: Final = 10
-"""Number of jobs of a second handler that are due while the jobs of the burst hang."""
+"""Number of jobs of a second handler during a burst of hanging jobs."""
 _DEAD_S: Final = 200.0
-"""Seconds for which a node that is killed during a burst stays dead. Its leases expire in that time."""
+"""Seconds for which a node that is killed during a burst stays dead."""
 _HANDLERS: Final = ("work",) * 6 + ("impatient", "single")
 
 
@@ -141,9 +137,7 @@ class Break:
 
 def asks(dice: random.Random, length: float, count: int) -> list[Ask]:
     """
-    Return *count* requests over *length* seconds, in order.
-
-    Some come in bursts, and most are for jobs that are due soon.
+    Return *count* requests over *length* seconds, in order. Most are for jobs that are due soon.
     """
     found: list[Ask] = []
     keys = [f"key-{number}" for number in range(max(8, count // 8))]
@@ -157,9 +151,7 @@ def asks(dice: random.Random, length: float, count: int) -> list[Ask]:
 
 def from_afar(dice: random.Random, length: float, count: int) -> list[Ask]:
     """
-    Return *count* requests of a process that sets jobs and fires none.
-
-    The process makes long pauses between its requests.
+    Return *count* requests of a process that sets jobs and fires none. It makes long pauses between its requests.
     """
     found: list[Ask] = []
     for number in range(count):
@@ -171,8 +163,6 @@ def from_afar(dice: random.Random, length: float, count: int) -> list[Ask]:
 def storms(dice: random.Random, breaks: list[Break]) -> list[Ask]:
     """
     Return requests for jobs that are due or running during a fault.
-
-    Many of these jobs run longer than a lease lasts.
     """
     found: list[Ask] = []
     for each in breaks:
@@ -190,8 +180,6 @@ def storms(dice: random.Random, breaks: list[Break]) -> list[Ask]:
 def pulls(seed: int, broken: Sequence[Break]) -> list[Ask]:
     """
     Return requests for jobs that workers pull. Most of the jobs are in progress during a fault.
-
-    The requests are drawn from a random source of their own.
     """
     dice = random.Random(seed)
     found: list[Ask] = []
@@ -210,9 +198,6 @@ def pulls(seed: int, broken: Sequence[Break]) -> list[Ask]:
 def races(dice: random.Random, length: float, count: int, broken: list[Break]) -> list[Ask]:
     """
     Return requests for bursts of more jobs than there are workers, and for changes of these jobs near their due times.
-
-    If the day has a period with a bad line, the last burst is in this period. Withdrawals are then written late, or
-    twice.
     """
     found: list[Ask] = []
     weather = [each for each in broken if each.what == "weather"]
@@ -241,13 +226,7 @@ def crowd(seed: int, length: float) -> list[Ask | Break]:
     """
     Return requests for a burst of jobs on a bad line, several requests for each job.
 
-    This checks that each attempt is withdrawn only once. The jobs wait for workers. The first requests for a job do not
-    change it, but they withdraw its claimed attempt. The attempt is then claimed again under the same number. On the
-    bad line, the write that ended the withdrawal may be repeated late. It must not end the new claim. Otherwise the
-    last request could cancel the job, and the job would start after its cancel.
-
-    Only few days have such a burst. Its requests are drawn from a random source of their own, so that the other days
-    stay the same.
+    This checks that each attempt is withdrawn only once. Only few days have such a burst.
     """
     each, first = _CROWDED
     if seed % each != first:
@@ -259,6 +238,8 @@ def crowd(seed: int, length: float) -> list[Ask | Break]:
         key = f"crowd-{number}"
         found.append(Ask(start, "set", key, _setter(key, [], takes=4.0, delay=2.0)))
         for _ in range(3):
+            # This withdraws the claimed attempt, which is then claimed again under the same number.
+            # On the bad line, a late repeat of the withdrawal must not end the new claim.
             keep = _setter(key, [], delay=60.0, mode="keep")
             found.append(Ask(start + dice.uniform(2.0, 6.0), "set", key, keep))
         found.append(Ask(start + dice.uniform(3.0, 12.0), "cancel", key, _canceller(key)))
@@ -267,10 +248,9 @@ def crowd(seed: int, length: float) -> list[Ask | Break]:
 
 def hangs(dice: random.Random, length: float, others: list[Ask], broken: list[Break]) -> list[Ask]:
     """
-    Return requests for a burst of hanging jobs in a calm period, and for other jobs that do not hang.
+    Return requests for a burst of hanging jobs, and for other jobs that do not hang.
 
-    The burst has more jobs than a node may run at a time. The hanging jobs are cancelled soon. A day that lasts only
-    some minutes has no burst.
+    A day that lasts only some minutes has no burst.
     """
     start = _calm_from(dice, length, others, broken)
     return [] if start is None else _herd(start, "hung", HERD)
@@ -280,9 +260,7 @@ def full_lanes(seed: int, length: float, others: list[Ask], broken: list[Break],
     """
     Return requests that fill lanes with more jobs than *nodes* have room for, and requests for other lanes.
 
-    The jobs of one lane end slowly, and a node is killed while many of them still wait. The next owners of the node's
-    shards are already full of jobs of that lane. The jobs of another lane hang, and occupy all workers. The requests
-    are drawn from a random source of their own.
+    A node is killed while many jobs of one lane wait. The jobs of a second lane hang, and occupy all workers.
     """
     dice = random.Random(seed)
     found: list[Ask | Break] = []
@@ -301,9 +279,7 @@ def full_lanes(seed: int, length: float, others: list[Ask], broken: list[Break],
 
 def _calm_from(dice: random.Random, length: float, others: list[Ask], broken: list[Break]) -> float | None:
     """
-    Return the beginning of some calm minutes, without faults and without bursts among *others*.
-
-    Return None if there are no such minutes.
+    Return the beginning of some minutes without faults and without bursts among *others*, or None.
     """
     if length < _HERD_S:
         return None
@@ -330,7 +306,7 @@ def _herd(start: float, handler: str, count: int) -> list[Ask]:
 
 def _beside(start: float, count: int) -> list[Ask]:
     """
-    Return requests that set *count* jobs, one each second. The handlers of these jobs return at once.
+    Return requests that set *count* jobs, one each second, which end at once.
     """
     keys = [f"beside-{number}" for number in range(count)]
     return [Ask(start + at, "set", key, _setter(key, [], delay=1.0)) for at, key in enumerate(keys)]
@@ -338,7 +314,7 @@ def _beside(start: float, count: int) -> list[Ask]:
 
 def versions(dice: random.Random, length: float, count: int) -> list[Ask]:
     """
-    Return requests for jobs, some of them recurring, whose handlers only some nodes have.
+    Return requests for one-time and recurring jobs with handlers that only some nodes have.
     """
     found: list[Ask] = []
     for number, handler in enumerate(VERSIONED * 2):
@@ -364,9 +340,7 @@ def versions(dice: random.Random, length: float, count: int) -> list[Ask]:
 
 def pauses(dice: random.Random, others: list[Ask]) -> list[Ask]:
     """
-    Return requests that pause some of the jobs of *others*, before or after their due time.
-
-    Most of these jobs are resumed. The other paused jobs stay pending to the end, and do not count as missed.
+    Return requests that pause some of the jobs of *others*. Most of these jobs are resumed later.
     """
     found: list[Ask] = []
     for each in others:
@@ -402,8 +376,6 @@ def _stopper(key: str) -> Callable[[Scheduler, int], Answer]:
 def series(dice: random.Random) -> list[Ask]:
     """
     Return the requests that set the recurring jobs.
-
-    Each job is set once, at the beginning.
     """
     found: list[Ask] = []
     for misfire in ("once", "all", "skip"):
@@ -420,8 +392,6 @@ def series(dice: random.Random) -> list[Ask]:
 def steers(seed: int, length: float) -> list[Ask]:
     """
     Return repeated requests that run recurring jobs now, delay them and advance them.
-
-    The requests are drawn from a random source of their own.
     """
     dice = random.Random(seed)
     found: list[Ask] = []
@@ -451,7 +421,7 @@ def _skipper(key: str) -> Callable[[Scheduler, int], Answer]:
 
 def overlaps(dice: random.Random) -> list[Ask]:
     """
-    Return the requests that set recurring jobs whose runs may last past the next due time.
+    Return requests that set recurring jobs whose runs may last past the next due time.
     """
     found: list[Ask] = []
     for policy in Overlap:
@@ -471,10 +441,7 @@ def _plan(dice: random.Random, key: str) -> list[str]:
 
 def equipped(seed: int, length: float, count: int) -> list[Ask | Break]:
     """
-    Return requests for jobs that need a target, a zone or a kind of rule, and the faults that take these from a node.
-
-    The requests and faults are drawn from a random source of their own. Each of these jobs is set only through a node
-    that can run it.
+    Return requests for jobs that need a target, a zone or a kind of rule, and faults that take these from a node.
     """
     dice = random.Random(seed)
     rules: dict[str, dict[str, Any]] = {
@@ -541,9 +508,7 @@ def _setter(
 
 def scopes(dice: random.Random, length: float, count: int) -> Iterator[Break]:
     """
-    Yield *count* pauses in order of time.
-
-    Each of them pauses one handler, all handlers, or all jobs. The pauses may overlap.
+    Yield *count* pauses of one handler, all handlers, or all jobs, in order of time. The pauses may overlap.
     """
     for at in sorted(dice.uniform(60.0, length * 0.97) for _ in range(count)):
         yield Break(at, f"scope {dice.choice(_SCOPES)}", dice.choice((1.0, 20.0, 120.0, 600.0)))
@@ -578,8 +543,6 @@ def breaks(dice: random.Random, length: float, count: int, *, is_cluster: bool) 
 def server_steps(seed: int, broken: Sequence[Break]) -> Iterator[Break]:
     """
     Yield the steps of the server's clock on the day of *seed*.
-
-    Most of them come while leases of dead nodes are still valid.
     """
     dice = random.Random(seed)
     for each in broken:

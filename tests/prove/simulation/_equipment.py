@@ -1,8 +1,8 @@
 """
 The equipment of nodes: a target, the data of a time zone, and a kind of rule.
 
-After some of its starts a node lacks a part of its equipment. All nodes run in one process, so the functions that use
-the equipment are patched: they ask the machine of the calling task whether the part is missing.
+After some of its starts a node lacks a part of its equipment. The functions that use the equipment are patched, because
+all nodes run in one process.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ _MARKS: Final = {"zoned": f'"tz":"{ZONE}"', "ruled": '"exclude":'}
 _PARTS: Final = {"zoned": "tz", "ruled": "exclude"}
 RULES: Final = tuple(_PARTS)
 """
-The parts of the equipment without which a node cannot read a rule.
-
-A node that has not yet met such a rule may claim a job with this rule. The node then marks the job as unroutable.
+The parts of the equipment that a node needs to read a rule.
 """
 
 

@@ -1,12 +1,10 @@
 """
-The health of owners, derived from the events of a history. A job may be silent for longer if its owner is not healthy.
+The health of owners, derived from the events of a history. A job may wait longer if its owner is not healthy.
 
-A shard is healthy while the node of its owner is alive, and is not paused, cut off or on a bad line. After a fault, the
-node must also have had the time to renew its lease. From then on, each job of the shard must begin within five seconds,
-even a job that was overdue before. If the owner lacks a job's handler, this limit applies as soon as a healthy node can
-claim the job: a node that has the handler and owns a shard. Jobs of a lane may wait for each other. The limit applies
-to them only while their owner runs fewer attempts of the lane than the lane's share of the workers. For a handler in
-`LIMITED` this share counts as one.
+An owner is healthy if its node is alive, and is not paused, cut off or on a bad line. After a fault, it counts as
+healthy once the node has had the time to renew its lease. From then on, each due job of its shards must begin within
+five seconds. This limit does not apply while no healthy owner has the job's handler, or while the job has to wait for
+other jobs of its lane.
 """
 
 from __future__ import annotations
@@ -31,21 +29,17 @@ Maximum time in ns between two samples of the server's clock. A slow clock loses
 _AHEAD_NS: Final = 5 * 10**9
 """
 Maximum time in ns by which an attempt may be claimed before its due time.
-
-It allows for the time between claim and start, and for clocks whose rates differ by a tenth.
 """
 
 _RECOVERY_NS: Final = 45 * 10**9
 """
-Time in ns that an owner may need to recover from a fault. It tries to renew its leases every 20 s.
+Maximum time in ns that an owner needs to recover from a fault.
 """
 _TAKEOVER_NS: Final = 85 * 10**9
 """Time from a node's death to a takeover: its leases of 60 s expire, and other nodes check every 20 s."""
+# The lease of the dead node may end much too late, until another node shortens it at its own renewal.
 _CUT_NS: Final = 105 * 10**9
-"""Maximum time in ns from a step of the server's clock until a dead node's shards are taken over.
-
-After the step, the lease of the dead node may end much too late. Another node shortens this lease when it renews its
-own leases."""
+"""Maximum time in ns from a step of the server's clock until a dead node's shards are taken over."""
 _CHANGED: Final = (Outcome.CANCELLED, Outcome.MOVED, Outcome.REPLACED, Outcome.PAUSED)
 _EVERYWHERE: Final = ("the", "failover", "emptied")
 """Events that affect all nodes: the end of the day, a failover to another server, and the loss of all data."""
@@ -53,7 +47,7 @@ _EVERYWHERE: Final = ("the", "failover", "emptied")
 
 class Health:
     """
-    The health of each owner, as of the latest event.
+    The health of each owner, up to the latest event.
     """
 
     def __init__(self) -> None:
@@ -83,7 +77,7 @@ class Health:
 
     def judge(self, before: Job, start: int, event: Committed, shard: int) -> Iterator[tuple[str, str]]:
         """
-        Yield the kind and the text of each violation that occurred while *before* was pending, from *start* to *event*.
+        Yield the kind and text of each violation by the job *before*, which was pending from *start* until *event*.
         """
         name = f"{before.key}/{before.generation}"
         free = self._since(before, shard, event.at)
@@ -101,9 +95,7 @@ class Health:
 
     def _since(self, job: Job, shard: int, at: int) -> int:
         """
-        Return the time since which nothing has prevented a start of *job*.
-
-        If something prevents this now, return the present time *at*.
+        Return the time since which nothing has prevented a start of *job*, or *at* if something prevents it now.
         """
         if self._busy[job.key].keys() - {job.generation} or self.paused_since(job) is not None:
             return at
@@ -118,9 +110,7 @@ class Health:
 
     def still_runs(self, job: Job, shard: int) -> bool:
         """
-        Return True if the owner of *shard* still runs *job* under an earlier lease.
-
-        The owner has lost that lease, and has acquired a new lease since then.
+        Return True if the owner of *shard* still runs *job* under an earlier lease, which it has lost.
         """
         owner = self._owners.get(shard)
         return owner is not None and self._running.get((job.key, job.generation)) == owner
@@ -129,14 +119,14 @@ class Health:
         """
         Return the time since which the owner of *shard* has had room for another attempt in the lane of *job*.
 
-        If it has no room now, return the present time *at*. A lane that already has attempts in progress must also wait
-        while the attempts of all lanes take all places of the owner.
+        If it has no room now, return *at*.
         """
         owner = self._owners.get(shard, "")
         attempts = self._attempts[owner, job.handler]
         if attempts >= _share(job.handler) or (attempts and self._is_full(owner)):
             return at
         room_since = self._room_since.get((owner, job.handler), 0)
+        # A lane with attempts in progress must also wait while the attempts of all lanes take all places.
         return max(room_since, self._places_since.get(owner, 0)) if attempts else room_since
 
     def _is_full(self, machine: str) -> bool:
@@ -165,7 +155,7 @@ class Health:
 
     def is_ignoring(self, job: Job, machine: str, at: int) -> bool:
         """
-        Return True if *machine* has been healthy for long enough to know that the scope of *job* is paused.
+        Return True if *machine* has had enough time to know that the scope of *job* is paused.
         """
         since = self.paused_since(job)
         owned = [self._well_since[shard] for shard, owner in self._owners.items() if owner == machine]
@@ -175,7 +165,7 @@ class Health:
 
     def is_deaf(self, machine: str, shard: int, at: int) -> bool:
         """
-        Return True if *machine* has been healthy for long enough to know that *shard* has a different owner.
+        Return True if *machine* has had enough time to know that *shard* has a different owner.
         """
         owner, node = self._owners.get(shard), _node(machine)
         if owner is None or owner == machine or self._broken[node]:
@@ -200,15 +190,13 @@ class Health:
 
     def passed_on(self, job: Job, shard: int, at: int) -> None:
         """
-        Record that *job* was marked as unroutable in *shard*, or was claimed into another shard.
-
-        The job no longer waits in *shard*.
+        Record that *job* no longer waits in *shard*: it was marked as unroutable there, or claimed into another shard.
         """
         self._free_since[job.key] = self._since(job, shard, at)
 
     def overlooked(self, job: Job, shard: int, at: int) -> Iterator[tuple[str, str]]:
         """
-        Yield a violation if the node that ran *job* died, and a healthy owner has had enough time to recover the job.
+        Yield a violation if the node that ran *job* died, and a healthy owner has not recovered the job in time.
         """
         waited = at - self._since(job, shard, at)
         if (job.key, job.generation) in self._orphans and waited > _SILENT_NS:
@@ -224,7 +212,7 @@ class Health:
 
     def left(self, event: Left) -> None:
         """
-        Record that the running jobs of a shard stay with their owner after the shard was handed over.
+        Record that a shard was handed over and its running jobs stay with their former owner.
         """
         self._owners[event.tail] = self._owners[event.shard]
         self._well_since[event.tail] = self._well_since[event.shard]
@@ -280,11 +268,9 @@ class Health:
 
     def committed(self, event: Committed, shard: int, *, is_of_former_clock: bool) -> None:
         """
-        Record a begin, a settle, or a delayed job that the owner of its shard has set.
+        Record a write.
 
-        If *is_of_former_clock* is true, the due time may come from the clock before a step: the write was in transit
-        during the step, or its node had not noticed the step. The begin of such a job is not compared with the due
-        time.
+        If *is_of_former_clock* is true, the due time may come from the clock before a step, and is not checked.
         """
         write, job = event.write, event.answer.job
         wanted = write.job.due_at if isinstance(write, Set) and write.clock_step is not None else None
@@ -294,6 +280,7 @@ class Health:
             and job.recurrence is None
             and job.pause is None
             and self._owners.get(shard) == event.machine
+            # the write was in transit during a step, or its node had not noticed the step
             and not is_of_former_clock
         ):
             # a bad line may have delayed the write until after the due time
@@ -318,9 +305,8 @@ class Health:
     def unheard(self, key: str) -> None:
         """
         Record that the answer to a write of *key* was lost.
-
-        Without this answer, the owner of the job cannot know by which setting of the clock a delay was counted.
         """
+        # Without the answer, the owner cannot know by which setting of the clock a delay was counted.
         self._promised = {life: promise for life, promise in self._promised.items() if life[0] != key}
 
     def fired(self, event: Fired) -> None:

@@ -1,9 +1,9 @@
 """
 The interleaver runs threads one at a time, chosen by a seed.
 
-Every task is a real thread. Only the task that has the baton runs. It passes the baton on where it would block and, if
-the seed says so, where a thread could be preempted. Simulated time passes only while all tasks wait. The engine's own
-code runs, with its locks and threads, and two runs of one seed take the same turns.
+Every task is a real thread, but only the task that has the baton runs. It passes the baton on where it would block and,
+if the seed says so, where a thread could be preempted. Simulated time passes only while all tasks wait. The engine's
+real code runs, and two runs of one seed take the same turns.
 """
 
 from __future__ import annotations
@@ -23,13 +23,11 @@ _PREEMPTED: Final = 0.04
 """Probability that a task is preempted when it takes a lock."""
 
 _STACK: Final = 512 * 1024
-"""Stack size of each thread in bytes. Some dozens of threads exist at a time, so it is small."""
+"""Stack size of each thread in bytes."""
 
 _REAL_PATIENCE_S: Final = 120.0
 """
-Maximum number of real seconds that one step may take.
-
-Only a task that really blocks takes so long.
+Maximum number of real seconds for one step. Only a task that really blocks takes so long.
 """
 
 
@@ -41,7 +39,7 @@ class TaskKilledError(BaseException):
 
 class SimulationError(RuntimeError):
     """
-    The simulation itself is stuck: every task waits for another task, and none of them waits for a time.
+    The simulation is stuck: every task waits for another task, and none waits for a time.
     """
 
 
@@ -69,7 +67,7 @@ class Machine(Protocol):
 
     def span_ns(self, monotonic_ns: int) -> int:
         """
-        Return how much true time passes while the machine's monotonic clock advances by *monotonic_ns*.
+        Return the true time that passes while the machine's monotonic clock advances by *monotonic_ns*.
         """
 
 

@@ -16,8 +16,8 @@ class SimulatedMachine:
     """
     One machine, which is also the clock of its scheduler.
 
-    Its monotonic clock begins at a random time. This clock runs too fast or too slow, by some millionths or by a tenth.
-    The machine's time of day is wrong, and may be stepped.
+    Its monotonic clock begins at a random time and runs too fast or too slow. Its time of day is wrong, and may be
+    stepped.
     """
 
     def __init__(self, name: str, run: Interleaver, *, drift_ppm: int = 0, start_ns: int = 0, skew_ns: int = 0) -> None:
@@ -47,7 +47,7 @@ class SimulatedMachine:
 
     def span_ns(self, monotonic_ns: int) -> int:
         """
-        Return how much true time passes while the monotonic clock advances by *monotonic_ns*.
+        Return the true time that passes while the monotonic clock advances by *monotonic_ns*.
         """
         return -(-monotonic_ns * 1_000_000 // (1_000_000 + self.drift_ppm))
 

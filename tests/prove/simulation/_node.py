@@ -56,8 +56,9 @@ class Surroundings:
     """
     The environment of all nodes of a run.
 
-    `dice` draws the faults of the nodes, and `chance` is the nodes' own random source. `rates`, if given, draws the
-    speed of a node's clock at each start. `lacking`, if given, draws the equipment that a node lacks.
+    `dice` draws the faults of the nodes, and `chance` is the nodes' own random source. `rates` draws the speed of a
+    node's
+    clock at each start. `lacking` draws the equipment that a node lacks.
     """
 
     def __init__(
@@ -114,9 +115,7 @@ class Node:
     @property
     def version(self) -> str:
         """
-        The versioned handler that the node has. There are two such handlers, and another node may have the other one.
-
-        At each start the node switches to the other handler.
+        The handler of the node's version. At each start the node switches between two versions.
         """
         return _VERSIONS[(self._number + self._lives) % 2]
 
@@ -172,8 +171,6 @@ class Node:
     def lose(self, name: str, length_ns: int) -> None:
         """
         Remove the equipment *name* from the node for *length_ns*.
-
-        Jobs that the node has already staged may still begin.
         """
         machine, around = self.machine, self._around
         if machine is None or name in machine.lacks:
@@ -254,8 +251,6 @@ class Node:
     def pause_scope(self, scope: str) -> None:
         """
         Let a caller on this node pause *scope* in a separate task.
-
-        A call without an answer is not repeated.
         """
         machine, scheduler = self.machine, self.scheduler
         assert machine is not None
@@ -307,14 +302,12 @@ class Node:
     def _declare(self, scheduler: Scheduler) -> None:
         """
         Set all recurring jobs again on this node, as a program does at its start.
-
-        After every second start the jobs are declared in manifests. Each job has its own manifest, so that no
-        declaration cancels another job.
         """
         try:
             jobs = scheduler.list(recurring=True, limit=1_000).jobs
         except (StoreError, ClosedError, TripError):
             return
+        # Each job is declared in its own manifest, so that no declaration cancels another job.
         state = _set_again if self._lives % 2 else _declare_again
         for job in jobs:
             if not self.has(job.key):

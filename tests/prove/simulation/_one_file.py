@@ -135,10 +135,7 @@ class OneFile:
 
     def lose_all(self) -> None:
         """
-        Do nothing.
-
-        A server can lose its data while owners are connected. A file can only be replaced, and then its owner stops
-        firing.
+        Do nothing: a file does not lose its data while its owner uses it.
         """
 
     def request_withdrawal(self, connection: Connection, jobs: Sequence[Job]) -> set[int]:

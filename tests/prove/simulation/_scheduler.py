@@ -22,11 +22,9 @@ from tickwheel.targets import Target
 __all__ = ["SimulatedScheduler"]
 
 _REFUSED: Final = 0.1
-"""Share of the thread starts that fail, as if the system had no more threads.
-
-This applies to the threads whose names begin with a prefix in `_COMING`."""
+"""Share of the thread starts that fail, for threads whose names begin with a prefix in `_COMING`."""
 _HERE: Final = 0.5
-"""Share of the callers that may write in their own thread if the writer is idle."""
+"""Share of the callers that may write in their own thread."""
 _COMING: Final = ("tickwheel-worker", "tickwheel-coroutines", "tickwheel-pruner")
 """Prefixes of the names of threads that may be refused at their start."""
 

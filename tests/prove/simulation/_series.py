@@ -24,19 +24,15 @@ _GRACE_MS: Final = 60_000
 _NEAR_MS: Final = 5_000
 """
 Tolerance in ms, larger than the error of an owner's estimate of the store's clock.
-
-An owner's clock may run a tenth too fast or too slow.
 """
 _STOPPING_MS: Final = 10_000
-"""Maximum time in ms until a long handler stops. Such a handler checks every five seconds whether it must stop."""
+"""Maximum time in ms until a long handler stops."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
     """
-    The times at which a run's handler began and, if known, ended, by the store's clock.
-
-    The true time of the beginning is recorded, too.
+    The times at which a run began and ended by the store's clock, and the true time at which it began.
     """
 
     begun: int
@@ -48,8 +44,7 @@ class _Awaited(NamedTuple):
     """
     The due time with which a series continues after a `run_now`, and the true time at which this was recorded.
 
-    If *is_near* is true, the `run_now` came within `_NEAR_MS` of *due_at*. The series may then also continue as after
-    an ordinary run.
+    If *is_near* is true, another due time is allowed as well, because the `run_now` came too close to *due_at*.
     """
 
     due_at: int
@@ -71,9 +66,6 @@ class Series:
     def changed(self, event: Committed, before: Job | None) -> str | None:
         """
         Record a caller's write. Return the fault if the write set the same rule again and changed anything.
-
-        After a `run_now`, the next due time is the one that the job would have had without the `run_now`. If the job's
-        rule counts elapsed time, a clock step moves this due time.
         """
         write, outcome = event.write, event.answer.outcome
         if (
@@ -124,18 +116,12 @@ class Series:
     def busy_until(self, key: str) -> int:
         """
         Return the true time at which the last long handler of *key* returned, or 0.
-
-        An owner does not begin another run of the job before that.
         """
         return self._returned.get(key, 0)
 
     def judge(self, event: Committed, before: Job, write: Settle) -> str | None:
         """
         Return the fault, if any, in the continuation of the series after the run *before*.
-
-        If a due time passed before the run began, this due time may be omitted, unless all missed runs are made up. If
-        a due time passed during the run, the overlap policy decides whether this due time is omitted. If it is not
-        omitted, the next run may begin at once, at an instant that is not in the series.
         """
         facts: dict[str, Any] = json.loads(before.recurrence or "{}")
         due_at, next_at = facts.get("run_at", before.due_at), write.due_at
@@ -163,9 +149,7 @@ class Series:
 @dataclass(frozen=True, slots=True)
 class _Continuation:
     """
-    The rules for the due time with which a series may continue after *run*.
-
-    This run was due at *due_at*, and its outcome was written at *settled*.
+    The due times with which a series may continue after *run*.
     """
 
     facts: dict[str, Any]
@@ -203,9 +187,7 @@ class _Continuation:
 
     def _may_follow_at_once(self, next_at: int) -> bool:
         """
-        Return True if the next run may follow at once.
-
-        It may if a due time passed during *run*, and *next_at* is the end of *run*.
+        Return True if the next run may begin at once: a due time passed in *run*, and *next_at* is the end of *run*.
         """
         is_all = self.makes_up_all or "run_at" in self.facts
         after = self.due_at if is_all else max(self.due_at, self.run.begun - _NEAR_MS)
@@ -223,8 +205,6 @@ class _Continuation:
 def _is_fresh(job: Job) -> bool:
     """
     Return True if the run for which *job* waits has had no attempt yet.
-
-    Otherwise a `run_now` does not add a run, but brings the next attempt of the same run forward.
     """
     return job.state == "pending" and not job.attempt and job.sent_as is None
 
@@ -237,18 +217,14 @@ def _loses(write: Set, before: Job | None, answer: Answer) -> str | None:
 
 def must_be_continued(text: str | None) -> bool:
     """
-    Return True if *text*, a stored recurrence, shows that a run ended on a node that could not read the rule.
-
-    Another node must then continue the series.
+    Return True if *text*, a stored recurrence, shows that the series must be continued on another node.
     """
     return text is not None and '"ended":' in text
 
 
 def may_be_left_out(job: Job, store_ms: int) -> bool:
     """
-    Return True if a run of *job* may be omitted.
-
-    It may be omitted if it has expired, or if it is late and its series skips late runs.
+    Return True if a run of *job* may be omitted, because it has expired, or is late and its series skips late runs.
     """
     is_expired = job.expires_at is not None and store_ms >= job.expires_at
     skips = json.loads(job.recurrence or "{}").get("misfire") == "skip"

@@ -60,25 +60,21 @@ _AFAR: Final = 12
 _SCOPE: Final = "scope "
 """Prefix of the names of the faults that pause a scope."""
 _EMPTIED_EACH: Final = 16
-"""Period in days: on one day of each period the tables are emptied."""
+"""Period in days. On one day of each period the tables are emptied."""
 _SERVER_STEPS: Final = (8, 4)
-"""Length of a period in days, and the day of each period on which the clock of a cluster's server is set."""
+"""Period in days, and the day of each period on which the clock of a cluster's server is set."""
 _PULLED: Final = (16, (8, 9))
-"""Length of a period in days, and the days of each period on which workers pull and callers change recurring jobs."""
+"""Period in days, and the days of each period on which workers pull and callers change recurring jobs."""
 _RATES: Final = (32, (20, 22, 24, 26))
-"""Length of a period in days, and the days of each period on which statements hang and clock rates differ.
-
-Each clock then runs up to a tenth faster or slower."""
+"""Period in days, and the days of each period on which statements hang and clocks run too fast or too slow."""
 _LACKS: Final = (32, (22, 26, 30))
-"""Length of a period in days, and the days of each period on which nodes lack a target, a zone or a kind of rule."""
+"""Period in days, and the days of each period on which nodes lack a target, a zone or a kind of rule."""
 _FULL_LANES: Final = (32, (18, 19))
 """
-Length of a period in days, and the days of each period on which lanes have far more jobs than a node has room for.
-
-On a cluster a node is killed while the lanes are full.
+Period in days, and the days of each period on which lanes have far more jobs than a node has room for.
 """
 _HANGING: Final = 0.05
-"""Share of the calls on a bad line that hang. This applies only to days with hanging statements."""
+"""Share of the calls on a bad line that hang, on days with hanging statements."""
 _LONGEST_S: Final = 120.0
 """Timeout in seconds for stopping a node. It is longer than any job takes."""
 _CALM_WEATHER: Final = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -98,7 +94,7 @@ class Plan:
         breaks: Number of faults.
         nodes: Number of nodes of a cluster.
         last_s: Seconds without faults at the end, in which the nodes can fire the remaining jobs.
-        failing: The number of the single store call that fails, from 1 on, and the way in which it fails.
+        failing: The number of the store call that fails, from 1 on, and how it fails; None if none fails.
     """
 
     seed: int
@@ -198,9 +194,7 @@ def simulate(plan: Plan) -> History:
 @contextmanager
 def _on_one_core() -> Iterator[None]:
     """
-    Keep the threads on the current core, if the system allows it.
-
-    Only one thread runs at a time, and switching between two cores costs time: a day would take a quarter more CPU.
+    Keep the threads on the current core, if the system allows it. This saves CPU time.
     """
     try:
         fields = Path("/proc/thread-self/stat").read_text("ascii").rpartition(")")[2].split()
@@ -219,9 +213,8 @@ def _on_one_core() -> Iterator[None]:
 def _no_collection() -> Iterator[None]:
     """
     Collect no cyclic garbage until the day is over.
-
-    Otherwise real threads would decide when garbage is collected, and a finalizer might switch tasks.
     """
+    # Otherwise real threads would decide when garbage is collected, and a finalizer might switch tasks.
     gc.disable()
     try:
         yield
@@ -389,7 +382,7 @@ class _Day:
 
     def _pause_scope(self, scope: str, length: float) -> None:
         """
-        Let some node pause *scope*. Later, let a caller outside of all nodes resume it.
+        Let a node pause *scope*, and let a caller outside of all nodes resume it later.
         """
         up = [node for node in self.nodes if node.is_up]
         if up:
@@ -415,7 +408,7 @@ class _Day:
 
     def _roll(self, what: Break) -> None:
         """
-        Give all nodes another version, one node after the other, as a rolling deployment does.
+        Replace the version of all nodes, one node after the other, as a rolling deployment does.
         """
         for node in self.nodes:
             self._let_break(Break(what.at, "stop", 0.0), node)
@@ -507,8 +500,6 @@ class _Day:
     def _wait(self) -> None:
         """
         Wait until no job is overdue, or until the time is up.
-
-        If the time is up, the checker reports the overdue jobs as lost.
         """
         for _ in range(self.plan.last_s // 60):
             self._resume()  # a pause may have been in transit before

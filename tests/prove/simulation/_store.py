@@ -53,7 +53,7 @@ class Line:
     """
     The quality of one machine's network line.
 
-    Each number is a share of all calls, except `tripping`, which is a share of the failing calls.
+    The numbers are shares of all calls, except `tripping`, which is a share of the failing calls.
     """
 
     slow: float = 0.0
@@ -88,8 +88,7 @@ class SimulatedStore:
             machine: The machine at this end of the line.
             line: The quality of the line; other code changes it during the day.
             dice: The source of the random numbers.
-            watched: Two values. The name of each call is appended to the first, a list. The second is None, or the
-                number of the single call that must fail, from 1 on, and the way in which it fails.
+            watched: A list that gets the name of each call, and the number and kind of the planned failure, or None.
         """
         self._calls, failing = watched
         self._failing_call, self._how = failing or (0, How.BEFORE)
@@ -246,9 +245,7 @@ class SimulatedStore:
 
     def look(self, cursors: Sequence[Cursor], until: int, limit: int, *, with_changes: bool) -> list[ShardScan]:
         """
-        Read changes and due jobs in two queries, as PostgreSQL does.
-
-        Any event may happen between these queries.
+        Read changes and due jobs in two queries, as PostgreSQL does. Any event may happen between them.
         """
         changed: list[tuple[list[Job], int]] = [([], cursor.mark or 0) for cursor in cursors]
         if with_changes:
@@ -349,9 +346,7 @@ class SimulatedStore:
 
     def acquire(self, owner: str) -> list[Lease]:
         """
-        Acquire shards.
-
-        Sometimes the first answer after a start is lost. The start must succeed even then.
+        Acquire shards. Sometimes the first answer after a start is lost.
         """
         leases = self._call("acquire", lambda: self._world.acquire(self._inner, owner), can_repeat=True)
         is_first, self._has_acquired = not self._has_acquired, True

@@ -35,7 +35,7 @@ __all__ = ["Table"]
 
 class Table(MemoryStore):
     """
-    Jobs, each in the shard of its key, in the shard that claimed it, or in the shard in which it drains.
+    The jobs of a database, and the shard in which each job is at present.
     """
 
     def __init__(self, server: SimulatedMachine, home_of: Callable[[str], int]) -> None:
@@ -49,13 +49,13 @@ class Table(MemoryStore):
     @property
     def generation(self) -> int:
         """
-        The last generation that was given out.
+        The generation that was given out last.
         """
         return self._generation
 
     def leap(self, by: int) -> None:
         """
-        Continue with generations that are higher by *by*, or lower if *by* is negative.
+        Add *by*, which may be negative, to the last generation.
         """
         self._generation += by
 
@@ -68,9 +68,9 @@ class Table(MemoryStore):
 
     def open_requests(self, valid: Container[Any]) -> list[Job]:
         """
-        Delete the withdrawal requests whose names are not in *valid*.
+        Return the withdrawal requests of attempts that were not reported as started.
 
-        Return the remaining requests whose attempts were not reported as started.
+        Delete all requests whose names are not in *valid*.
         """
         self._asked = {name: job for name, job in self._asked.items() if name in valid}
         return [job for name, job in self._asked.items() if name not in self._started]
@@ -139,7 +139,7 @@ class Table(MemoryStore):
 
     def moved_home(self, key: str) -> None:
         """
-        Record that the job of *key* has returned to the shard to which its key belongs.
+        Record that the job of *key* has returned to its own shard.
         """
         self._away.pop(key, None)
 
@@ -149,9 +149,7 @@ class Table(MemoryStore):
 
 class FencedBatch(Batch):
     """
-    The writes of one transaction.
-
-    An owner's write is rejected if the owner does not own the shard of the job.
+    The writes of one transaction. A write is rejected if it does not come from the owner of the job's shard.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ def interleaver() -> Interleaver:
 
 def span_ns(interleaver: Interleaver, timeout: float | None) -> int | None:
     """
-    Return the true time that passes until *timeout* has passed on the clock of the calling task's machine.
+    Convert *timeout* from the clock of the calling task's machine to true time.
     """
     if timeout is None:
         return None
@@ -105,7 +105,7 @@ class RLock(Lock):
 
 class Condition:
     """
-    A condition on a lock.
+    A condition variable with a lock.
     """
 
     def __init__(self, lock: Lock | None = None) -> None:

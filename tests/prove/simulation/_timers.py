@@ -1,5 +1,5 @@
 """
-The timer wheel of a simulated scheduler, which holds the jobs due soon: the native engine, driven by a task.
+The timer wheel of a simulated scheduler: the native engine, driven by a task.
 """
 
 from __future__ import annotations

@@ -10,15 +10,14 @@ from simulation.history import Committed, Fault
 
 __all__ = ["LATE_NS", "Weather"]
 
+# Its notification may be lost (60 s), and another job of its key may still run (100 s).
 LATE_NS: Final = 150 * 10**9
-"""Maximum wait of a due job in a calm period.
-
-Its notification may be lost (60 s), and another job of its key may still run (100 s)."""
+"""Maximum wait of a due job in a calm period."""
 _UNREST_NS: Final = 240 * 10**9
-"""Time that must pass after a fault before a calm period begins. In this time leases expire and nodes come back."""
+"""Time that must pass after a fault before a calm period begins."""
 _UNNOTICED_NS: Final = 45 * 10**9
 """
-Time in which nodes may not know of a step of the server's clock. They notice it at a lease renewal, every 20 s.
+Maximum time until a node notices a step of the server's clock, at a lease renewal.
 """
 
 
@@ -28,8 +27,7 @@ class Weather:
 
     Attributes:
         stepped: The time of the last clock step.
-        noticed: The time by which all healthy nodes have noticed that step. Until then, a node may compute due times
-            from the clock before the step.
+        noticed: The time by which all healthy nodes have noticed that step.
     """
 
     def __init__(self) -> None:
@@ -62,9 +60,8 @@ class Weather:
     def had_come(self, due_at: int, since: int) -> bool:
         """
         Return True if the store's clock showed *due_at* or later at some time after *since*.
-
-        If the clock was set back after that, nodes may use its former time until they have noticed the step.
         """
+        # After a step back, nodes may use the former time until they have noticed the step.
         return any(at >= since and store_ms >= due_at for at, store_ms in self._peaks)
 
     def has_calm(self, start: int, end: int) -> bool:

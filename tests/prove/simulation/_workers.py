@@ -1,9 +1,8 @@
 """
 Workers that pull jobs.
 
-They are separate processes, and lease attempts from one node after another. Many things go wrong: a paused node answers
-late or never, a killed node forgets the leases of its workers, an answer is lost, a job takes longer than a shard's
-lease lasts, or a worker vanishes.
+They are separate processes, and lease attempts from one node after another. Answers are late or get lost, nodes forget
+leases, jobs take longer than a shard's lease, and workers vanish.
 """
 
 from __future__ import annotations
@@ -98,9 +97,7 @@ class PullWorkers:
 
     def _ask(self, machine: SimulatedMachine, call: Callable[[], Any], patience_s: float) -> Any:
         """
-        Return the answer of *machine* to *call*.
-
-        Return None after an error, or if no answer comes in time.
+        Return the answer of *machine* to *call*, or None after an error or a timeout.
         """
         if machine.is_dead:
             return None

@@ -1,8 +1,7 @@
 """
-The parts that are common to both simulated stores.
+The parts that are common to both simulated stores: a database that leases shards, and a file with one owner.
 
-One of these stores is a database that leases shards (`_cluster.py`). The other is a file that one process owns
-(`_one_file.py`). Each keeps its rows in a real store.
+Each store keeps its rows in a real store.
 """
 
 from __future__ import annotations
@@ -37,9 +36,7 @@ class Connection:
 
 class World(Protocol):
     """
-    The data, the owners of the shards, and the connections that are notified of changes.
-
-    Every call is atomic.
+    The data, the owners of the shards, and the connections that are notified of changes. Every call is atomic.
     """
 
     abilities: Abilities
@@ -134,10 +131,9 @@ class World(Protocol):
 
 def record(history: History, server: SimulatedMachine, machine: str, writes: Sequence[Write], answers: Any) -> None:
     """
-    Record the writes that took effect.
+    Record the writes that took effect, except declarations and writes that were superseded by later ones.
 
-    Declarations are left out, and so are writes that were superseded by later ones. A claim is recorded as one `Begin`
-    for each job that it began.
+    A claim is recorded as one `Begin` for each job.
     """
     at, store_ms = server.run.now_ns, server.wall_ns() // 1_000_000
     for write, answer in zip(writes, answers, strict=True):

@@ -86,9 +86,7 @@ class Answered(Event):
 @dataclass(frozen=True, slots=True)
 class Committed(Event):
     """
-    A write took effect.
-
-    `store_ms` is the reading of the store's clock.
+    A write took effect, when the store's clock read `store_ms`.
     """
 
     machine: str
@@ -112,9 +110,7 @@ class Granted(Event):
 @dataclass(frozen=True, slots=True)
 class Freed(Event):
     """
-    A shard has no owner.
-
-    Until it has one, no write that begins or settles its jobs may take effect.
+    A shard has no owner. Until it has one, its jobs cannot begin or be settled.
     """
 
     shard: int
@@ -123,7 +119,7 @@ class Freed(Event):
 @dataclass(frozen=True, slots=True)
 class Left(Event):
     """
-    The running jobs of a shard that is handed over were moved to a draining shard, its tail.
+    A shard was handed over, and its running jobs were moved to a draining shard.
 
     The owner and the epoch of these jobs stay the same.
     """
@@ -162,7 +158,7 @@ class Deployed(Event):
 @dataclass(frozen=True, slots=True)
 class Scoped(Event):
     """
-    Exactly these scopes are paused from now on.
+    From now on, exactly these scopes are paused.
     """
 
     scopes: tuple[str, ...]
@@ -171,9 +167,7 @@ class Scoped(Event):
 @dataclass(frozen=True, slots=True)
 class Taken(Event):
     """
-    An owner read the notifications of other processes' writes to a shard.
-
-    They are not delivered again.
+    An owner read the notifications of a shard, which are not delivered again.
     """
 
     shard: int
@@ -199,7 +193,7 @@ class Fired(Event):
 @dataclass(frozen=True, slots=True)
 class Extended(Event):
     """
-    A worker was promised more time for a leased attempt, as it had requested.
+    A worker was promised more time for a leased attempt.
     """
 
     machine: str
@@ -224,7 +218,7 @@ class Returned(Event):
 @dataclass(frozen=True, slots=True)
 class Ended(Event):
     """
-    The engine reported that the end of an attempt is written.
+    The engine reported that the outcome of an attempt is written.
     """
 
     machine: str
@@ -237,7 +231,7 @@ class Ended(Event):
 @dataclass(frozen=True, slots=True)
 class Fault(Event):
     """
-    A fault began. If `is_over` is true, the fault ended.
+    A fault began or, if `is_over` is true, ended.
     """
 
     what: str
@@ -246,9 +240,7 @@ class Fault(Event):
     @property
     def server_step_ns(self) -> int:
         """
-        Nanoseconds by which the clock of a database's server was set.
-
-        For any other fault this is 0.
+        Nanoseconds by which a database's clock was set. For any other fault this is 0.
         """
         words = self.what.split()
         return int(words[2]) if words[:2] == ["step", "server"] else 0
@@ -278,9 +270,6 @@ class History:
         """
 
     def add(self, event: Event) -> None:
-        """
-        Append *event*.
-        """
         self.events.append(event)
 
     def to_bytes(self) -> bytes:

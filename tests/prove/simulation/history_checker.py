@@ -2,24 +2,23 @@
 The checker of histories. It checks the promise of a durable scheduler in simple loops, without the scheduler's code.
 
 Each violation has one of these kinds:
-
-    lost        at the end, a job that was acknowledged is overdue or still running
+    lost        at the end, an acknowledged job is overdue or still running
     early       a handler began before its due time
-    twice       a handler began, and no attempt was counted for it
+    twice       a handler began, and no attempt was counted
     overtaken   a handler began after the answer that its job was moved, cancelled, replaced or paused
                 or a retry began after the running job was asked to stop
     zombie      a begin or a settle took effect, or notifications were read, under a wrong epoch of the shard
-                or a node promised a worker more time, although it could know that it has lost the job
+                or a worker was promised more time by a node that had clearly lost the job
     answer      the store's answer to a write differs from the model's, or a caller got an untrue answer
     ended       an outcome was written or reported for a run that never took place
     series      a run of a recurring job was omitted, or came at an instant that is not in the series
     late        in a calm period a job was not begun within two and a half minutes
     repeated    a generation or an epoch was given out twice
     payload     a handler got the payload of another generation
-    silent      a job whose store and owner were healthy was more than five seconds overdue
-    beside      a job began while it was running on another node, which was alive and had not lost its lease
+    silent      a job with a healthy store and a healthy owner was more than five seconds overdue
+    beside      a job began while another node, alive and with a valid lease, was running the same job
     handler     an attempt was begun on a node that lacks the handler
-    scope       a node began or claimed a job of a paused scope, although it could know of the pause
+    scope       a node began or claimed a job of a scope that had been paused for some seconds
     clock       a job with a delay was begun more than five seconds before or after the delay had elapsed
     short       a process that fires nothing made a job due sooner than requested
 """
@@ -87,7 +86,7 @@ _EARLY_MS: Final = 0
 _OVERDUE_MS: Final = 5_000
 
 _SCARCE: Final = (*QUEUEING, *VERSIONED, *EQUIPMENT)
-"""Handlers that only few nodes or workers serve, so that their jobs may have to wait."""
+"""Handlers of few nodes or workers, whose jobs may have to wait."""
 
 _NOBODY: Final = -1
 
@@ -222,10 +221,8 @@ class _Checker:
     def _finished(self, event: Finished) -> None:
         """
         Judge the pending jobs when the day has finished, before the nodes stop.
-
-        While the nodes stop, the last one may own all shards for a moment. It may then claim jobs that waited for its
-        handler.
         """
+        # While the nodes stop, the last one may own all shards, and may then claim jobs that waited for its handler.
         self._end = event
         for job in self._model.jobs.values():
             is_due = job.state == "pending" and job.pause is None
@@ -373,8 +370,7 @@ class _Checker:
         """
         Return True if *job* has used up its attempts, and no attempt could end normally.
 
-        Either the process of an attempt ended during the attempt, or the process lost the job's shard. It has lost the
-        shard if another process has begun the next attempt, because only the shard's owner can do that.
+        An attempt is cut off if its process ends, or loses the job's shard to another process.
         """
 
         def machines(firings: Iterable[tuple[Any, ...]], attempt: int) -> set[str]:
@@ -434,9 +430,7 @@ class _Checker:
 
     def _answer(self, event: Answered) -> None:
         """
-        Record which generation has ended according to an answer.
-
-        No attempt of this generation, or of an earlier one, may begin any more.
+        Record the generation that has ended according to an answer. It must not begin any more.
         """
         key = self._callers.key_of(event.call)
         if event.outcome == "unknown":
@@ -500,9 +494,7 @@ class _Checker:
 
 def _dated(write: Write, store_ms: int) -> Write:
     """
-    Return *write* with its delays counted from *store_ms*, the time at which the write took effect.
-
-    The checker's model has no clock, so it cannot do this itself.
+    Return *write* with its delays counted from *store_ms*, the time of the commit.
     """
     if isinstance(write, Set | Move | Replay) and write.counted_from is not None:
         later = store_ms - write.counted_from
@@ -530,7 +522,7 @@ def _name(job: Job) -> str:
 
 def _as_told(write: Write, answer: Answer, before: Job | None) -> Job | None:
     """
-    Return the job as the store's answer shows it. Later events are checked against this job.
+    Return the job that the store's answer shows. Later events are checked against this job.
     """
     if answer.job is not None:
         return None if answer.outcome is Outcome.CANCELLED else answer.job
