@@ -111,9 +111,7 @@ class Server:
 
     def line_with(self, text: str, timeout: float = START_S) -> str:
         """
-        Wait for a line on the console that contains *text*, and return it.
-
-        Each line is returned once. If a call skips lines, later calls can still return them.
+        Wait for a line on the console that contains *text*, and return it. Each line is returned once.
         """
         for place, line in enumerate(self._unread):
             if text in line:
@@ -305,9 +303,7 @@ def document(server) -> Any:
 @pytest.fixture(scope="module")
 def bodies(document) -> dict[str, Any]:
     """
-    Return the request body that the document gives as an example, for each operation that has a body.
-
-    The wait for jobs is set to zero in each body.
+    Return the example body of each operation that has a body. The wait for jobs is set to zero.
     """
     operations = [operation for methods in document["paths"].values() for operation in methods.values()]
     return {

@@ -51,9 +51,7 @@ def before_call(_context: Any, case: Any, _kwargs: Any) -> None:
 
 def _make_listable(query: dict[str, Any]) -> None:
     """
-    Remove the field `order` from *query* if the other fields do not allow it.
-
-    Replace instants that are too far ahead by `INSTANT_MAX_S`.
+    Remove the field `order` from *query* if the other fields do not allow it, and limit its instants.
     """
     is_latest = query.get("order") == "latest" and (query.keys() - WITH_LATEST or query.get("state", "dead") != "dead")
     if is_latest or (query.get("order") == "due" and query.keys() - WITH_DUE):
@@ -107,7 +105,7 @@ def map_body(_context: Any, body: Any) -> Any:
 @schemathesis.serializer("application/msgpack")
 def msgpack(_context: Any, value: Any) -> bytes:
     """
-    Encode a body as MessagePack.
+    Encode *value* as MessagePack.
     """
     return msgspec.msgpack.encode(_fitting(value))
 

@@ -14,8 +14,6 @@ from tickwheel.scheduler import Firing
 def register(scheduler: Any) -> None:
     """
     Register handlers that succeed, fail, take long or report progress.
-
-    One handler raises an error with its payload as the text.
     """
 
     @scheduler.handler("works")
@@ -30,9 +28,7 @@ def register(scheduler: Any) -> None:
     @scheduler.handler("steps")
     def steps(payload: Any, firing: Firing) -> None:
         """
-        Report a first page, and a second page as soon as the file named *payload* exists.
-
-        Continue to report the second page until the job is stopped.
+        Report a first page, and a second page as soon as the file named *payload* exists, until the job is stopped.
         """
         firing.progress(0.25, "page 1")
         while not Path(payload).exists():

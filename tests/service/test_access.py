@@ -29,9 +29,7 @@ def guarded(tmp_path_factory, server):
 
 def status_of(server, method: str, path: str, body, token: str | None) -> int:
     """
-    Send a request, and return only the status of the answer.
-
-    The body is not read, because the live stream does not end.
+    Send a request, and return only the status of the answer, without reading the body.
     """
     headers = {} if token is None else {"authorization": f"Bearer {token}"}
     if path != "/v1/live":

@@ -153,9 +153,7 @@ def test_malformed_json(server, kept, raw):
 )
 def test_half_of_a_surrogate_pair(server, kept, text, part):
     """
-    If a string contains half of a surrogate pair, the error says so.
-
-    For a truncated string or other malformed text, the error has a different text.
+    If a string contains half of a surrogate pair, the error says so. Other malformed text has a different error.
     """
     raw = b'{"delay": 1, "target": "log", "payload": ' + text.encode() + (b"}" if part != "truncated" else b"")
     answer = server.ask("PUT", f"/v1/jobs/{kept}", raw=raw, headers={"content-type": "application/json"})
@@ -206,7 +204,7 @@ def test_content_type(server, kept, kind):
 
 def test_content_type_with_parameters(server):
     """
-    Parameters of the content type are accepted, including the charset UTF-8.
+    The content type may have parameters, for example the charset UTF-8.
     """
     for kind in ("Application/JSON; charset=utf-8", 'application/json;Charset="UTF-8"; version=2'):
         assert server.ask("PUT", "/v1/jobs/utf8", FAR, {"content-type": kind}).status in (200, 201)
@@ -267,9 +265,7 @@ def test_large_bodies(server, kept):
 @pytest.mark.parametrize("header", ['17"', 'W/"17"', '"x"', '"1", "2"', "*", '"-1"', '"99999999999999999999"', '"1'])
 def test_conditions_that_cannot_be_read(server, kept, header):
     """
-    A precondition that is not exactly one entity tag of tickwheel leads to a 400.
-
-    It is not ignored.
+    A precondition that is not exactly one entity tag of tickwheel leads to a 400, and is not ignored.
     """
     for method, body in (("PUT", FAR), ("PATCH", {"delay": 1}), ("DELETE", None)):
         check_problem(server.job(method, kept, body, {"if-match": header}), 400, "malformed_request", "If-Match")
@@ -289,9 +285,7 @@ def test_conditions_that_contradict(server, kept):
 @pytest.mark.parametrize("header", ["If-Match", "If-None-Match"])
 def test_conditions_without_a_single_job(server, address, header):
     """
-    A precondition on a request that is not about a single job is refused.
-
-    It is not ignored.
+    A precondition on a request that is not about a single job is refused, not ignored.
     """
     answer = server.ask("POST", f"/v1/{address}", {}, {header: '"17"'})
     check_problem(answer, 400, "malformed_request", f"{header} is '\"17\"': leave it out here")
@@ -355,8 +349,6 @@ def test_bad_queries(server, query):
 def test_a_query_that_is_not_allowed(server, method, path):
     """
     An operation without query fields refuses every query.
-
-    This holds even if the request has another fault.
     """
     check_problem(server.ask(method, f"{path}?x=1"), 422, "invalid_value", "the query's field is 'x': use no field")
 
@@ -405,8 +397,6 @@ def test_unknown_addresses(server, path):
 def test_an_unknown_action(server):
     """
     In `POST /v1/jobs/x:explode` the action is unknown, so "x:explode" counts as a key, and the method is refused.
-
-    An address with a known action accepts only POST.
     """
     check_problem(server.ask("POST", "/v1/jobs/x:explode"), 405, "method_not_allowed", "not 'POST'")
     check_problem(server.ask("PUT", "/v1/jobs/x:run", FAR), 405, "method_not_allowed", "takes POST")

@@ -100,9 +100,7 @@ def test_an_item_and_a_put_are_converted_alike(monkeypatch):
 
 def test_each_field_of_an_item_reaches_its_request():
     """
-    An item without optional fields makes a request with the default values.
-
-    An item can set every field of a request except `call`.
+    An item of a batch can set every field of a request except `call`.
     """
     item, request = SetItem(key="k", delay=1.0), SetRequest("k", delay=1.0)
     assert SetRequest(**item.fields()) == request
@@ -149,9 +147,9 @@ def test_ten_thousand(server):
 
 def test_a_bulk_change_in_parts(server):
     """
-    A dry run counts the jobs of a bulk change. The change is then made in parts.
+    A dry run counts the jobs of a bulk change, which is then made in parts.
 
-    The answer to each part has the cursor of the next part. If all parts are sent again, no job changes a second time.
+    The answer to each part has the cursor of the next part. If all parts are sent again, nothing changes.
     """
     batch(server, [FAR | {"key": f"late/{n}", "handler": f"h{n % 2}", "target": "pull"} for n in range(6)])
     due = due_at(server, "late/1")
@@ -190,9 +188,7 @@ def test_a_bulk_change_lists_its_changes(server):
 
 def test_a_bulk_change_of_running_jobs(server):
     """
-    On request, a bulk change or an item of a batch also stops running jobs.
-
-    The answer counts these jobs separately. Running jobs that do not match continue.
+    On request, a bulk change or an item of a batch also stops running jobs, which the answer counts separately.
     """
     pending = {"do": "set", "delay": 0, "target": "pull", "handler": "stopped in bulk"}
     batch(server, [pending | {"key": f"runs/{n}"} for n in range(4)])
@@ -267,9 +263,7 @@ def test_invalid_bulk_changes(server, body):
 
 def test_the_same_request_is_done_once(server):
     """
-    If a request is repeated with its idempotency key, it is not executed again.
-
-    The repeat gets the first answer, even if that was a refusal.
+    If a request is repeated with its idempotency key, it is not executed again, and gets the first answer.
     """
     body = {"delay": 3600, "target": "log"}
     first = server.job("PUT", "once", body, {"idempotency-key": "put-1"})
@@ -287,9 +281,7 @@ def test_the_same_request_is_done_once(server):
 
 def test_another_request_with_the_same_key(server):
     """
-    If an idempotency key is used again for a different request, this request is refused.
-
-    A request is different if its body, method, address or precondition differs.
+    If an idempotency key is used again with a different body, method, address or precondition, the request is refused.
     """
     body = {"delay": 3600, "target": "log"}
     first = server.job("PUT", "reused", body, {"idempotency-key": "reused"})
@@ -308,9 +300,9 @@ def test_another_request_with_the_same_key(server):
 
 def test_idempotency_keys_count_towards_the_memory_limit(monkeypatch):
     """
-    Idempotency keys are stored with the answers, and count towards the memory limit for stored answers.
+    Idempotency keys count towards the memory limit for stored answers.
 
-    If this limit is exceeded, old answers are dropped, even if all answers are small.
+    If this limit is exceeded, old answers are dropped.
     """
     monkeypatch.setattr(idempotency, "_BYTES_MAX", 64 << 10)
     keys = idempotency.IdempotencyKeys(1_000)
@@ -367,9 +359,7 @@ def test_answers_kept_during_a_long_request(monkeypatch):
 
 def test_a_commit_with_an_unknown_outcome():
     """
-    If the outcome of a commit is unknown, a batch does not write its items a second time.
-
-    The result of each item is a 503 which says that the outcome is unknown.
+    If the outcome of a commit is unknown, a batch does not write its items again. Each item gets a 503.
     """
 
     async def main():
@@ -390,8 +380,6 @@ def test_a_commit_with_an_unknown_outcome():
 def test_a_request_that_was_cut_off(server, until):
     """
     If a request is cut off while an equal request waits for the same answer, the waiting request is still answered.
-
-    Either it gets a 503, which asks the client to repeat the request, or it is executed in place of the first request.
     """
     body = b'{"queue": "cut off", "wait": 5}'
     head = b"POST /v1/pull:lease HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\nIdempotency-Key: cut\r\n"

@@ -67,9 +67,7 @@ def whole(connection) -> bytes:
 @pytest.fixture
 def relay(server):
     """
-    Return a function that starts a relay to the service.
-
-    The relay closes the first connections before their answer arrives.
+    Return the URL of a relay to the service, and a list. For each item of the list, the relay loses one answer.
     """
     listener = socket.create_server(("127.0.0.1", 0))
     cuts = []
@@ -151,9 +149,7 @@ def test_unknown_handlers_and_targets(client):
 @pytest.mark.needs("os.fork")
 def test_a_fork(client, monkeypatch):
     """
-    The child of a fork uses new connections and threads, even if the parent used several connections at the time.
-
-    The child can exit.
+    The child of a fork uses new connections and threads, and can exit.
     """
     client.set("forked", delay=3600, target="log")
     with monkeypatch.context() as patch:
@@ -167,9 +163,7 @@ def test_a_fork(client, monkeypatch):
 
 def test_a_write_with_a_lost_answer_is_repeated(relay):
     """
-    If the answer to a write is lost, the client sends the write again.
-
-    The service executes it once, and the client gets the first answer.
+    If the answer to a write is lost, the client sends the write again, and the service executes it once.
     """
     url, cuts = relay
     with contextlib.closing(Scheduler(url)) as client:
@@ -212,7 +206,7 @@ def test_a_stop_while_calls_are_under_way():
     """
     If the client is stopped, every call in progress ends with an error.
 
-    For a read, the error says that the client is closed. For a write, it says that the write may have taken effect.
+    The error of a write says that the write may have taken effect.
     """
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(30)
@@ -339,9 +333,7 @@ def test_stop_a_running_job(client):
 
 def test_stop_many_running_jobs(client):
     """
-    Running jobs can be stopped by their keys, in one request.
-
-    They can also be stopped by a filter. The answer then contains their number.
+    Running jobs can be stopped by their keys or by a filter, in one request.
     """
     keys = ["named 1", "named 2", "found 1", "found 2", "found 3"]
     client.set_many([SetRequest(key, delay=0, target="pull", handler="many stopped") for key in keys])
@@ -357,9 +349,7 @@ def test_stop_many_running_jobs(client):
 
 def test_progress(server, monkeypatch, until):
     """
-    The progress that a handler of a client reports is sent to the service with heartbeats and at the end.
-
-    Other clients can then read it.
+    The progress that a handler of a client reports is sent to the service, and other clients can read it.
     """
     monkeypatch.setattr("tickwheel.remote._puller._BEAT_S", 0.1)
     noted, go_on = threading.Event(), threading.Event()
@@ -386,8 +376,6 @@ def test_progress(server, monkeypatch, until):
 def test_handlers_pull(client, until):
     """
     A handler that is registered on a client runs in the client's process, for jobs with the target "pull".
-
-    It can return the same results as any handler.
     """
     seen, is_done = [], threading.Event()
 
@@ -418,9 +406,7 @@ def test_handlers_pull(client, until):
 
 def test_pulling_continues_after_any_error(server, monkeypatch, caplog, until):
     """
-    After an unexpected error of the transport, a client still pulls jobs for its handlers.
-
-    It still reports the outcome of the attempt that was running.
+    After an unexpected error of the transport, a client still pulls jobs, and reports the outcome of running attempts.
     """
     trips, is_done = {"lease": 1, "ack": 1}, threading.Event()
 
@@ -451,9 +437,7 @@ def test_pulling_continues_after_any_error(server, monkeypatch, caplog, until):
 
 def test_a_handler_that_hangs(server, until):
     """
-    If a handler of a client hangs, other handlers still have workers.
-
-    The attempt of the hanging handler fails at its timeout.
+    If a handler of a client hangs, other handlers still have workers, and its attempt fails at its timeout.
     """
     go_on, seen, is_done = threading.Event(), [], threading.Event()
     client = Scheduler(url_of(server), options=SchedulerOptions(workers=4))

@@ -31,8 +31,6 @@ DOUBTFUL = (503, "application/problem+json", json.dumps(DOUBT).encode())
 def proxy():
     """
     Return a server's URL, a list of the answers to send, and a list of the statuses that were sent.
-
-    The server sends the answers in order and repeats the last one.
     """
     answers, given = [], []
 
@@ -67,9 +65,7 @@ def proxy():
 @pytest.mark.parametrize("script", [[LOST], [GONE], [LOST_IN_JSON], [LOST, BUSY], [DOUBTFUL], [DOUBTFUL, BUSY]])
 def test_a_write_that_a_proxy_lost(proxy, script):
     """
-    After a 502 or 504, a write is sent again.
-
-    If every answer is a 502 or 504, the error says that the outcome of the write is unknown.
+    After a 502 or 504, a write is sent again. If every answer is a 502 or 504, the outcome of the write is unknown.
     """
     url, answers, given = proxy
     answers += script
@@ -94,8 +90,6 @@ def test_an_item_of_a_batch_with_an_unknown_outcome(proxy):
 def test_a_call_whose_second_batch_is_refused(proxy, monkeypatch):
     """
     If only some batches of a call are executed, the error has the number of requests that were executed.
-
-    In this test, the first of two batches is executed, and the second is refused.
     """
     monkeypatch.setattr(_client, "_ITEMS_MAX", 2)
     url, answers, _ = proxy
@@ -121,8 +115,6 @@ def test_a_write_that_was_refused_as_busy(proxy):
 def test_a_retry_without_time_for_an_answer(proxy, monkeypatch):
     """
     A refused write is not sent again if there is not enough time left to wait for the answer.
-
-    If it were sent, its outcome would be unknown.
     """
     monkeypatch.setattr(random, "uniform", lambda least, _: least)
     url, answers, given = proxy
@@ -173,9 +165,7 @@ def test_unusable_answers(proxy, answer):
 
 def test_the_address_of_another_server(proxy):
     """
-    If the server at the address is not a tickwheel service, the error asks whether the address is right.
-
-    The client does not repeat the request.
+    If the server at the address is not a tickwheel service, the error says so, and the request is not repeated.
     """
     url, answers, _ = proxy
     answers += [(404, "application/json", b'{"message": "no route"}'), (200, "application/json", b'{"status": "ok"}')]

@@ -58,8 +58,7 @@ def test_tasks(client, until):
     """
     A task of a client pulls jobs from the queue with the task's name.
 
-    An error that the task raises has the same effect as in any scheduler. A payload that does not fit the task uses no
-    attempt.
+    A payload that does not fit the task uses no attempt.
     """
     pytest.importorskip("msgspec", reason="msgspec is not installed: pip install 'tickwheel[tasks]'")
     seen = []
@@ -91,9 +90,7 @@ def test_tasks(client, until):
 
 def test_a_policy(client):
     """
-    If a process registers a handler with a retry policy, this policy applies to the jobs that the process sets.
-
-    If a job has its own policy, that policy applies instead.
+    The retry policy of a handler applies to the jobs that are set without a policy in the same process.
     """
     patient, own, usual = RetryPolicy(attempts=9, base_ms=5_000), RetryPolicy(attempts=2), RetryPolicy()
     client.handler("patient", retry=patient)(print)

@@ -57,10 +57,7 @@ def test_a_fork_while_a_thread_asks(client):
 
 def test_a_fork_while_handlers_run(client):
     """
-    The child of a fork runs no handlers.
-
-    It can call the service, but its client cannot be started. A stop in the child does not wait for handlers of the
-    parent.
+    The child of a fork runs no handlers. It can call the service, but its client cannot be started.
     """
     begun, go_on = threading.Event(), threading.Event()
 

@@ -22,9 +22,7 @@ def pulling() -> set[str]:
 
 def test_no_thread_for_a_handler_that_pulls(client, monkeypatch, until):
     """
-    If the client cannot start a thread for one of its handlers, its start fails, and it pulls jobs for none of them.
-
-    The client can be started later.
+    If the client cannot start a thread for one of its handlers, its start fails, and it pulls no jobs.
     """
     for name in ("a", "b"):
         client.handler(name)(print)
@@ -48,9 +46,7 @@ def test_no_thread_for_a_handler_that_pulls(client, monkeypatch, until):
 
 def test_ctrl_c_as_a_client_stops(client, monkeypatch):
     """
-    If Ctrl-C interrupts a stop, the client's connections are closed.
-
-    The next stop ends the threads that still run.
+    If Ctrl-C interrupts a stop, the client's connections are closed, and the next stop ends the remaining threads.
     """
     client.handler("a")(print)
     client.start()

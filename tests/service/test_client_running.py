@@ -77,9 +77,7 @@ def test_a_stop_ends_handlers_past_their_timeout(client, server):
 @pytest.mark.parametrize(("beats", "state"), [(True, None), (False, "dead")])
 def test_an_async_handler_that_beats(server, beats, state):
     """
-    Each heartbeat of an async handler restarts the handler's timeout.
-
-    A handler without heartbeats is cancelled at the timeout.
+    Each heartbeat of an async handler restarts its timeout. A handler without heartbeats is cancelled at the timeout.
     """
     ended = []
 
@@ -113,9 +111,7 @@ def test_an_async_handler_that_beats(server, beats, state):
 
 def test_a_queue_may_be_named_now(client, until):
     """
-    A queue may be named "now".
-
-    The figures of a client then contain the queue under this name.
+    A queue may be named "now", and the figures of a client contain it.
     """
     client.set("odd", delay=0, target="pull", handler="now")
     until(lambda: "now" in client.stats()["pull"])
@@ -124,9 +120,7 @@ def test_a_queue_may_be_named_now(client, until):
 
 def test_a_stop_inside_an_async_handler(server):
     """
-    An async handler may stop the client that runs it.
-
-    The call returns at once. The stop completes after the handler has ended.
+    An async handler may stop the client that runs it. The stop completes after the handler has ended.
     """
 
     async def main():
@@ -184,9 +178,7 @@ def test_a_running_job_is_stopped(client, monkeypatch, kind):
 
 def test_the_loop_of_a_client_without_one(client, until):
     """
-    All async handlers of a `Scheduler` run on one event loop, so they can share objects that belong to the loop.
-
-    The loop ends when the scheduler stops.
+    All async handlers of a `Scheduler` run on one event loop, which ends when the scheduler stops.
     """
     loops, ended = [], threading.Semaphore(0)
 
@@ -264,7 +256,7 @@ def test_a_coroutine_at_the_time_limit_of_a_stop(client):
 )
 def test_odd_results_of_a_handler(client, answer, error, until):
     """
-    If the reason or the delay in a handler's result is invalid, the attempt still ends at once, with an error.
+    If the reason or the delay in a handler's result is invalid, the attempt ends with an error.
     """
     client.handler("odd")(lambda _payload: answer)
     client.start()

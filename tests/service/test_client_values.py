@@ -42,9 +42,7 @@ def own():
 
 def outcome_of(scheduler, verb, *arguments, **fields):
     """
-    Set a job, call *verb*, and return the outcome of the call or its error.
-
-    Parts of the answer that differ between stores, such as generations, are left out.
+    Set a job, call *verb*, and return the outcome of the call or its error, without generations.
     """
     scheduler.set("same/as text", every=3600, target="log", payload=1)
     try:
@@ -85,9 +83,7 @@ def outcome_of(scheduler, verb, *arguments, **fields):
 )
 def test_a_value(client, own, verb, key, fields):
     """
-    The service accepts and refuses the same values as a store, at each limit and beyond it.
-
-    The error messages are also the same.
+    The service accepts and refuses the same values as a store, with the same errors.
     """
     assert outcome_of(client, verb, key, **fields) == outcome_of(own, verb, key, **fields)
 
@@ -116,7 +112,7 @@ def test_a_wait_below_zero(client):
 
 def test_the_answer_has_a_job_that_is_not_changed(client, own):
     """
-    If a job that is not dead is replayed, the outcome is "not found", but the answer contains the job.
+    If a job that is not dead is replayed, the outcome is "not found", and the answer contains the job.
     """
     for scheduler in (client, own):
         set_ = scheduler.set("same/alive", delay=3600, target="log")
@@ -130,9 +126,7 @@ def test_the_answer_has_a_job_that_is_not_changed(client, own):
 
 def test_a_dead_job_cannot_be_moved(client):
     """
-    If a dead letter is moved, the answer contains the letter unchanged.
-
-    The problem document says that the job is dead.
+    If a dead job is moved, the answer contains the job unchanged, and the problem document says that the job is dead.
     """
     client.set("same/dead", delay=0, target="pull", handler="dies")
     (lease,) = client.lease("dies")

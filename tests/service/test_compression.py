@@ -49,9 +49,7 @@ def test_documents(server, accepted, is_compressed):
 
 def test_answers_that_are_not_compressed(server):
     """
-    Small answers are not compressed.
-
-    Large answers are not compressed either, because this would block the event loop.
+    Small answers are not compressed, and neither are answers so large that compressing them would block the event loop.
     """
     server.job("PUT", "zip small", FAR)
     server.job("PUT", "zip large", FAR | {"payload": "x" * 300_000})
@@ -121,7 +119,7 @@ def test_modules_are_joined(tmp_path):
     """
     In the joined file, each JavaScript module comes after the modules that it imports.
 
-    A module that is imported at run time stays a separate file, which uses the modules in the joined file.
+    A module that is imported at run time stays a separate file.
     """
     for name, source in SOURCES.items():
         (tmp_path / name).write_text(source)
@@ -152,9 +150,7 @@ def test_imports_that_cannot_be_joined(tmp_path, source, said):
 
 def test_no_text_spans_lines():
     """
-    No string literal of a JavaScript module contains a line break.
-
-    This is why indentation and comment lines can be removed safely.
+    No string literal of a JavaScript module contains a line break, so indentation and comments can be removed safely.
     """
     for path in STATIC.glob("*.js"):
         for line in path.read_text("utf-8").splitlines():

@@ -1,7 +1,5 @@
 """
 Debugging over HTTP: the stacks, the timer wheel and a profile of the process that fires the jobs.
-
-These requests need a write token, and the size of their answers is limited. Only one profile is taken at a time.
 """
 
 from __future__ import annotations
@@ -82,9 +80,7 @@ def test_a_profile_is_bounded(server, seconds):
 
 def test_one_profile_at_a_time(start):
     """
-    While a profile is being taken, a request for another profile is refused.
-
-    A stop of the service does not wait for the profile.
+    While a profile is being taken, another profile is refused, and a stop of the service does not wait.
     """
     server = start()
 

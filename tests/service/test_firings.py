@@ -22,9 +22,7 @@ def engines():
 @pytest.fixture
 def waiting():
     """
-    Return a scheduler with a handler that waits, and two events.
-
-    The handler sets the first event when it runs, and ends when the test sets the second event.
+    Return a scheduler with a handler that waits, an event that the handler sets, and an event that ends the handler.
     """
     running, go_on = threading.Event(), threading.Event()
     with Scheduler("memory://") as scheduler:
@@ -41,8 +39,6 @@ def waiting():
 def test_a_firing_is_sent_once(waiting, until):
     """
     A finished firing is sent once, even if all firings that began later are still running.
-
-    If the page asks for one key, it gets only firings of that key.
     """
     scheduler, running, _ = waiting
     firings, all_keys, some = Firings(scheduler), Seen(), Seen()
@@ -59,9 +55,7 @@ def test_a_firing_is_sent_once(waiting, until):
 
 def test_a_firing_that_ends_during_the_read(engines, waiting, until, monkeypatch):
     """
-    If a firing ends while the firings are being read, it is sent as running.
-
-    Its outcome is sent with the next firings.
+    If a firing ends while the firings are being read, it is sent as running, and its outcome is sent later.
     """
     scheduler, running, go_on = waiting
     (owner,) = engines

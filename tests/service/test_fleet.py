@@ -21,9 +21,9 @@ from tickwheel.service.fleet import Fleet
 
 def test_owner_of_a_file(start, tmp_path):
     """
-    If one process fires the jobs of a file, a service in another process names this process, but has no figures of it.
+    If another process fires the jobs of a file, a service names this process, but has no figures of it.
 
-    If the process that fires the jobs is killed, the list of nodes is empty.
+    If that process is killed, the list of nodes is empty.
     """
     server = start()
     here = server.ask("GET", "/v1/fleet").json
@@ -72,9 +72,7 @@ def test_client_reads_nodes(start):
 
 def test_top_shows_every_node(start, postgres_url, until, top):
     """
-    `tickwheel top` has a row for each of two nodes, whichever of them it is connected to.
-
-    A node that has stopped reporting is marked.
+    `tickwheel top` has a row for each of two nodes, whichever it is connected to, and marks a node that is silent.
     """
     store = f"{postgres_url}&shards=4&lease_s=12"
     first, second = start("--store", store), start("--store", store)
@@ -111,9 +109,7 @@ def top(capsys):
 
 def test_top_shows_receivers(start, top, until):
     """
-    An unreachable receiver is shown with its state and the reason.
-
-    The query of its URL is not shown, because it may contain secrets.
+    An unreachable receiver is shown with the reason, but without the query of its URL, which may contain secrets.
     """
     server = start("--target", "hook=webhook:?allow=127.0.0.1&failures_max=1")
     job = {"delay": 0, "target": "hook", "handler": "http://127.0.0.1:1/hook?token=hunter2"}

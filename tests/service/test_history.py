@@ -39,7 +39,7 @@ def test_the_records_of_a_dead_job(server):
     """
     The history of a dead job has both attempts with their errors, the newest first.
 
-    With the query field `before`, it has only records that are older than the record with the given number.
+    With the query field `before`, it has only older records.
     """
     generation = dead(server, "kept/of it:history")
     last, first = history(server, "kept/of it:history")

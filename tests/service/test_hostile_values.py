@@ -1,5 +1,5 @@
 """
-Hostile values in every body field, query field and header of every operation in the OpenAPI document.
+Hostile values in every field and header of every operation in the OpenAPI document.
 
 Each value is accepted, or refused with a problem document. There is no 5xx, no traceback, and no growth of memory.
 """
@@ -48,9 +48,7 @@ class Asker:
 
     def ask(self, what: str, method: str, path: str, body: bytes | None = None, headers=None) -> None:
         """
-        Send a request, and check that the answer is not a 5xx.
-
-        An error must be a short problem document without a traceback.
+        Send a request, and check that the answer is not a 5xx, and that an error is a short problem document.
         """
         if self._connection is None:
             self._connection = http.client.HTTPConnection(self._server.host, self._server.port, timeout=60)
@@ -72,9 +70,6 @@ class Asker:
         self.statuses[answer.status] = self.statuses.get(answer.status, 0) + 1
 
     def close(self) -> None:
-        """
-        Close the connection.
-        """
         if self._connection is not None:
             self._connection.close()
 
@@ -89,9 +84,7 @@ def with_value(body: dict, field: str, raw: str) -> bytes:
 
 def operations(document):
     """
-    Yield every operation except streams, whose answer does not end.
-
-    Each item has the operation's name, method, address and description.
+    Yield the name, method, address and description of every operation except streams.
     """
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
@@ -108,9 +101,9 @@ def fields_of(document, name: str) -> list[str]:
 
 def all_bodies(document, bodies):
     """
-    For each field of each request body and of each kind of batch item, yield a request that contains the field.
+    For each field of each request body and batch item, yield the name, method and address of a request, and a function.
 
-    Yield the request's name, method and address, and a function that returns its body with a given value in the field.
+    The function returns the body with a given value in the field.
     """
     examples = {}
     for name, method, path, operation in operations(document):

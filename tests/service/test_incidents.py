@@ -17,8 +17,6 @@ DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
 def letters(server):
     """
     Return the keys of four dead letters.
-
-    At the end the fixture removes the remaining letters.
     """
     keys = [f"broken/{n}" for n in range(3)] + ["other/1"]
     with server.live() as live:
@@ -32,9 +30,7 @@ def letters(server):
 
 def test_incidents(server, letters):
     """
-    Dead letters with the same error form one incident, which has counts, times, source lines and the latest keys.
-
-    Query fields restrict the list of incidents.
+    Dead letters with the same error form one incident, and query fields restrict the list of incidents.
     """
     document = server.ask("GET", "/v1/incidents").json
     (incident,) = document["incidents"]
@@ -75,7 +71,7 @@ def test_bad_query(server, query):
 
 def test_replays_in_a_batch_can_be_spread(server, letters):
     """
-    The replays in a batch can have different due times, so that not all letters of an incident run at once.
+    The replays of an incident in a batch can have different due times.
     """
     items = [{"do": "replay", "key": key, "delay": 3600 + 10 * number} for number, key in enumerate(letters)]
     results = server.ask("POST", "/v1/jobs:batch", {"items": items}).json["results"]
@@ -110,9 +106,7 @@ def test_through_a_scheduler(server, letters):
 
 def test_latest_first(server, letters):
     """
-    A list of dead letters can show the latest first, and can be restricted to a prefix.
-
-    This order cannot be combined with other query fields.
+    A list of dead letters can show the latest first. This order cannot be combined with most other query fields.
     """
 
     def keys(query):

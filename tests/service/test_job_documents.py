@@ -33,9 +33,7 @@ TAKEN = {field.name for field in fields(SetRequest)} & {*columns.NAMES} - {"key"
 
 def test_a_document_has_every_field():
     """
-    The JSON document of a job has exactly the fields of `Job`.
-
-    For each field, this file has an example of a job in which the field is set.
+    The JSON document of a job has exactly the fields of `Job`, and this file has an example for each field.
     """
     names = {field.name for field in fields(model.Job)}
     assert set(JobDocument.__struct_fields__) == names
@@ -68,7 +66,7 @@ def test_each_column_of_an_export(name):
 
 def test_every_stored_field_of_a_request_is_exported():
     """
-    Some fields of a request to set a job are stored in columns of the same name. An export contains all these fields.
+    An export contains all fields of a request that are stored in columns of the same name.
     """
     names = {field.name for field in fields(SetRequest)} & {*columns.NAMES}
     for name in names:

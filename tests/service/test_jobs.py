@@ -29,9 +29,7 @@ def test_defaults():
 
 def test_change(server):
     """
-    A change sets only the fields in the body of the request. Some of them may be null. Other fields keep their values.
-
-    Unknown fields are refused.
+    A change sets only the fields in the body of the request, and unknown fields are refused.
     """
     body = {"every": "1h", "target": "pull", "handler": "a", "payload": {"n": 1}, "max_runs": 9, "until": 4_133_980_800}
     before = server.job("PUT", "changed", body).json["job"]
@@ -113,9 +111,7 @@ def test_keys(server, key):
 
 def test_conditions(server):
     """
-    A write that requires an earlier generation is refused.
-
-    A write that requires the current generation is executed.
+    A write that requires the current generation is executed, and a write that requires an earlier one is refused.
     """
     old = server.job("PUT", "conditions", FAR).headers["etag"]
     new = server.job("PATCH", "conditions", {"delay": 7200}).headers["etag"]
@@ -246,8 +242,6 @@ def test_firings(server):
 def test_live_begins_with_a_snapshot(server):
     """
     A new stream begins with the figures and the latest firings.
-
-    So a client never has to resume an old stream.
     """
     with server.live() as live:
         server.job("PUT", "before", {"delay": 0, "handler": "works"})
@@ -290,7 +284,7 @@ def test_a_recurring_job_set_again(server):
     """
     If a recurring job is set again with equal fields, by PUT or in a batch, nothing is written.
 
-    A different payload changes the job, but not its due time. The mode "restart" begins a new series of runs.
+    The mode "restart" begins a new series of runs.
     """
     body = {"every": 3600, "target": "pull", "handler": "a", "payload": {"n": 1, "m": 2}}
     job = server.job("PUT", "series", body).json["job"]

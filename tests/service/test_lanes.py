@@ -24,7 +24,7 @@ def state(lane, **fields):
 
 def rows(*reports, minutes=(), aside=(), pauses=(), due=None):
     """
-    Return the rows that the service computes from *reports* (one for each node), by the name of the lane.
+    Return the rows that the service computes from the *reports* of the nodes, by the name of the lane.
     """
     nodes = [Node(f"node {number}", figures=report) for number, report in enumerate(reports)]
     return by_name(nodes, minutes, aside, pauses, due or {})
@@ -39,9 +39,7 @@ def by_name(nodes, minutes=(), aside=(), pauses=(), due=None, *, now=1_000_000):
 
 def test_nodes_are_added_up():
     """
-    The row of a lane has the sums of waiting jobs, running jobs, limits and nodes.
-
-    Its oldest due time is the earliest of all nodes.
+    The row of a lane has the sums of waiting jobs, running jobs, limits and nodes, and the earliest due time.
     """
     mail = {"waiting": 3, "running": 2, "concurrency": 5, "reason": "concurrency", "oldest_due_at": 9_000}
     found = rows(
@@ -69,7 +67,7 @@ def test_a_dead_node():
 
 def test_one_read_for_many_requests():
     """
-    If several requests arrive while the figures by minute are being read, they share one read.
+    If requests arrive while the figures by minute are being read, they share one read.
     """
     reads = []
 
@@ -126,9 +124,7 @@ def test_a_worker_of_another_node():
 
 def test_jobs_without_a_node():
     """
-    Jobs that no node can run are counted in the row of their handler or queue.
-
-    This row is shown as stuck and comes first.
+    Jobs that no node can run are counted in the row of their handler or queue, which is shown as stuck and comes first.
     """
     aside = [{"target": "handler", "handler": "gone", "count": 8, "since": 5_000}]
     busy = state("handler:mail", waiting=5, reason="busy", oldest_due_at=1_000)
@@ -141,9 +137,7 @@ def test_jobs_without_a_node():
 @pytest.mark.parametrize("scope", ["*", "handler", "handler:mail"])
 def test_pauses(scope):
     """
-    A paused lane counts as drained as soon as none of its jobs runs any more.
-
-    It does not count as stuck.
+    A paused lane counts as drained, and not as stuck, as soon as none of its jobs runs any more.
     """
     pause = Pause(5_000, "ops", "disk", scope)
     for running in (2, 0):

@@ -22,9 +22,7 @@ FAR = {"delay": 3600, "target": "log"}
 
 def test_rate(start):
     """
-    If a client sends too many requests, `Retry-After` says how long to wait.
-
-    After that time, the client is served again.
+    If a client sends too many requests, `Retry-After` says how long to wait until it is served again.
     """
     server = start("--rate", "5")
     statuses = [server.ask("GET", "/v1/jobs").status for _ in range(40)]
@@ -39,9 +37,7 @@ def test_rate(start):
 
 def test_rate_of_wrong_tokens(start):
     """
-    Requests without a valid token count against the limit of their IP address.
-
-    They do not count against the limit of any token.
+    Requests without a valid token count against the limit of their IP address, and not against the limit of a token.
     """
     tokens = [{"authorization": f"Bearer {letter * 40}"} for letter in "rw"]
     environment = {"TICKWHEEL_READ_TOKEN": "r" * 40, "TICKWHEEL_WRITE_TOKEN": "w" * 40}
@@ -65,9 +61,7 @@ def test_health_at_any_rate(start):
 
 def test_pending_max(start, until):
     """
-    If there are already as many pending jobs as allowed, requests to set jobs are refused, also in a batch.
-
-    Requests to move and cancel jobs are still accepted.
+    At the limit of pending jobs, requests to set jobs are refused, but requests to move or cancel jobs are not.
     """
     server = start("--pending-max", "3")
     items = [{"do": "set", "key": f"k{n}"} | FAR for n in range(3)]
@@ -90,9 +84,7 @@ def test_pending_max(start, until):
 
 def test_pending_max_of_a_backfill(start, until):
     """
-    A backfill sets jobs only up to the maximum number of pending jobs.
-
-    A dry run of a larger backfill still returns its count.
+    A backfill sets jobs only up to the maximum number of pending jobs, but a dry run returns its full count.
     """
     server = start("--pending-max", "5")
     assert server.job("PUT", "filled", {"every": 60, "target": "log", "at": f"{YEAR}-01-01T00:00:00Z"}).status == 201
@@ -106,8 +98,6 @@ def test_pending_max_of_a_backfill(start, until):
 def test_a_request_that_does_not_arrive(start):
     """
     If the head or the body of a request does not arrive completely, the answer is a 408.
-
-    The request is not executed.
     """
     server = start("--request-timeout", "0.5")
     heads = [
@@ -157,9 +147,7 @@ def test_options_that_are_not_lengths_of_time(fields, problem):
 
 def test_an_idle_connection(start):
     """
-    An idle connection is closed after a while.
-
-    A connection is idle even if an empty line arrives on it, because an empty line begins no request.
+    An idle connection is closed after a while, even if an empty line arrives on it.
     """
     server = start("--request-timeout", "0.5")
     for stray in (b"", b"\r\n"):
@@ -172,7 +160,7 @@ def test_an_idle_connection(start):
 
 def test_a_request_that_begins_before_an_answer(start):
     """
-    A connection is not closed as idle while a request is served, even if part of the next request has arrived.
+    A connection is not closed as idle while a request is served.
     """
     server = start("--request-timeout", "PT1S")
     body = json.dumps({"queue": "none", "wait": 5}).encode()
@@ -188,8 +176,6 @@ def test_a_request_that_begins_before_an_answer(start):
 def test_many_requests_at_once(start):
     """
     If many requests arrive together, they are not mistaken for one request with too large a head.
-
-    The server may read them in pieces of any size.
     """
     server = start()
     request = b"GET /healthz HTTP/1.1\r\nHost: [::1]\r\nX-Filler: " + bytes(b"x" * 1_000) + b"\r\n\r\n"

@@ -1,7 +1,5 @@
 """
-Large bodies are decoded in a thread, item by item.
-
-The result is the same as for small bodies. Refusing a large body takes little time and memory.
+Large bodies are decoded in a thread, item by item, with the same result as small bodies.
 """
 
 from __future__ import annotations
@@ -50,8 +48,6 @@ def read(body: bytes, decoder: ListBody[Any] = BATCH, *, is_packed: bool = False
 def test_a_large_batch_equals_a_small_one(encode, more):
     """
     A large batch is decoded to the same items as a small batch.
-
-    The payloads of a large batch are already encoded for the store.
     """
     is_packed = encode is msgspec.msgpack.encode
     items = [item(0), {"do": "cancel", "key": "a"}, {"do": "move", "key": "b", "delay": 1}]
@@ -112,9 +108,7 @@ def test_a_bad_item_is_named(fields, detail):
 )
 def test_a_malformed_batch(body):
     """
-    A body that repeats a name in an object is refused, whatever its size, at any depth and in any spelling of the name.
-
-    All other JSON that is not strict is also refused.
+    A body that repeats a name in an object, or is not strict JSON otherwise, is refused.
     """
     for pad in (b"", PAD):
         with pytest.raises(ProblemError) as caught:
@@ -124,7 +118,7 @@ def test_a_malformed_batch(body):
 
 def test_names_that_are_not_repeated():
     """
-    Fields that are set to their default, and names that are written with escapes, are not mistaken for repeated names.
+    Names that are written with escapes, and fields with their default value, are not mistaken for repeated names.
     """
     body = b'{"refuse_all":false,"\\u0069tems":[{"do":"set","key":"\\"","delay":1,"tz":"UTC"}],"with_jobs":false}'
     assert read(body + PAD) == read(body)
@@ -133,9 +127,7 @@ def test_names_that_are_not_repeated():
 @pytest.mark.parametrize("encode", [msgspec.json.encode, msgspec.msgpack.encode])
 def test_an_item_that_is_too_large(encode):
     """
-    An item of a batch may be as large as the body of a request for a single job.
-
-    A larger item is refused without being decoded.
+    An item of a batch may be as large as a request for a single job. A larger item is refused without being decoded.
     """
     body = encode({"items": [item(0), item(1, payload="x" * ITEM_MAX)]})
     with pytest.raises(ProblemError, match=r"items\[1\] has more than 1048576 bytes") as caught:
@@ -182,9 +174,7 @@ def test_large_bodies_leave_the_loop(monkeypatch):
 )
 def test_a_payload_that_is_encoded_beforehand(payload, remedy):
     """
-    In a large batch, payloads are encoded in advance.
-
-    They are accepted or refused by the same rules as any other payload.
+    The payloads of a large batch, which are encoded in advance, are refused by the same rules as any other payload.
     """
     body = msgspec.json.encode({"items": [item(0, payload=payload)]}) + PAD
     encoded = asyncio.run(BATCH.decoded(body, 2 * ITEM_MAX)).items[0].payload

@@ -9,9 +9,7 @@ import pytest
 
 def test_log(server):
     """
-    The log names the token, or the page, as the author of each change through the service.
-
-    The entry of a move has the old and the new due time. A bulk change has a single entry.
+    The log has one entry for each change through the service, with the token or the page as the author.
     """
     for key in ("log/1", "log/2"):
         server.job("PUT", key, {"every": 600, "handler": "fails"})

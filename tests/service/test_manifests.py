@@ -16,8 +16,6 @@ NAMES = (f"manifest {number}" for number in itertools.count())
 def put(server):
     """
     Return a function that declares the jobs of a new manifest.
-
-    The keys of these jobs begin with the name of the manifest.
     """
     name = next(NAMES)
 
@@ -45,8 +43,6 @@ def words(answer):
 def test_a_declaration(put, server):
     """
     A declaration creates, keeps, changes or cancels jobs, so that the manifest has exactly the listed jobs.
-
-    The answer shows each job after the declaration.
     """
     first = put("a", "b", revision=3)
     assert (words(first), first.json["outcome"], first.json["revision"]) == (["created"] * 2, "changed", 3)
@@ -96,9 +92,7 @@ def test_invalid_declarations(put, keys, fields, word):
 
 def test_a_key_of_another_manifest(put, server):
     """
-    If a key belongs to another manifest, the declaration is refused.
-
-    A request to set a job is also refused if it would move the job's key to another manifest.
+    A declaration, or a request to set a job, is refused if its key belongs to another manifest.
     """
     put("a")
     jobs = [{"key": key, "every": 5, "target": "log"} for key in (f"{put.name}/new", f"{put.name}/a")]

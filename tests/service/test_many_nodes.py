@@ -96,9 +96,7 @@ def test_workers_at_any_node(nodes, until):
 
 def test_one_worker_at_one_node(nodes, until):
     """
-    A worker that uses a single node gets the jobs of all shards.
-
-    It never gets more jobs at a time than it asked for.
+    A worker that uses a single node gets the jobs of all shards, but never more at a time than it asked for.
     """
     until(lambda: have_shared(nodes))
     fill(nodes[0], "all")
@@ -115,8 +113,6 @@ def test_one_worker_at_one_node(nodes, until):
 def test_every_worker_request_at_every_node(nodes, until):
     """
     A worker can acknowledge, reject, release and extend a lease at any node, and gets the same answer from each.
-
-    This also holds if the worker repeats a request.
     """
     until(lambda: have_shared(nodes))
     a, b, c = nodes
@@ -140,10 +136,7 @@ def test_every_worker_request_at_every_node(nodes, until):
 
 def test_a_node_that_is_gone(nodes, until):
     """
-    If a node dies, the leases that it has granted end.
-
-    If a worker acknowledges such a lease at another node, the acknowledgement is refused at once. Other workers get the
-    job again.
+    If a node dies, the leases that it has granted end, and other workers get the jobs again.
     """
     until(lambda: have_shared(nodes))
     fill(nodes[2], "gone", retry={"attempts": 2})
@@ -166,8 +159,6 @@ def test_a_node_that_is_gone(nodes, until):
 def test_a_client_with_handlers(nodes, until):
     """
     A Python client of one node runs the jobs of all shards, each job once.
-
-    A snooze uses no attempt.
     """
     pytest.importorskip("httpx", reason="httpx is not installed: pip install 'tickwheel[client]'")
     until(lambda: have_shared(nodes))
@@ -187,9 +178,7 @@ def test_a_client_with_handlers(nodes, until):
 
 def test_firings_at_each_node(nodes, until):
     """
-    At each node, the stream and the list contain the firings of all nodes.
-
-    On request, they contain only the firings of the node itself.
+    At each node, the stream and the list contain the firings of all nodes or, on request, only its own.
     """
     until(lambda: have_shared(nodes))
     keys = {f"seen/{number}" for number in range(JOBS)}
@@ -226,8 +215,6 @@ def listed_at(node, keys):
 def test_requests_between_nodes_from_other_clients(nodes):
     """
     A request of the protocol between nodes is refused if it does not come from a node.
-
-    No document of the API shows the secrets of the nodes.
     """
     answer = nodes[0].ask("POST", "/internal/pull", {"verb": "ack", "body": {"fire_id": "k/1/1"}})
     assert (answer.status, answer.json["type"]) == (404, "/problems/page_not_found")

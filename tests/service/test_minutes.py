@@ -36,9 +36,7 @@ def kept():
 
 def test_minutes(kept):
     """
-    The figures of all nodes are returned, with a total for each minute.
-
-    They also contain figures by lane (handler, queue or receiver), unless the query excludes them.
+    The figures of all nodes are returned, with a total for each minute, and by lane unless the query excludes this.
     """
     client, minutes = kept
     document = client.get("/v1/minutes").json()

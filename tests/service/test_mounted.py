@@ -27,18 +27,13 @@ KEYS = ("a", "team/a b", "a%2Fb", "x:run", "é/ü", "jobs/jobs")
 
 class StripPrefix:
     """
-    A proxy that removes the prefix from the path of a request.
-
-    The proxy passes the prefix on as `root_path` only if *is_known* is true.
+    A proxy that removes the prefix from the path. It passes the prefix on as `root_path` if *is_known* is true.
     """
 
     def __init__(self, inner, prefix, *, is_known):
         self._inner, self._prefix, self._is_known = inner, prefix, is_known
 
     async def __call__(self, scope, receive, send):
-        """
-        Pass the request on without the prefix.
-        """
         if scope["type"] == "http":
             cut = len(self._prefix)
             scope = {**scope, "path": scope["path"][cut:], "raw_path": scope["raw_path"][cut:]}
@@ -137,9 +132,7 @@ def test_no_file_names_an_absolute_address(serve):
 
 def test_an_address_without_its_slash():
     """
-    If the page is requested without the slash at the end of its address, a redirect adds the slash.
-
-    Relative addresses need this slash. The redirect is relative, so it works behind any proxy.
+    If the page is requested without the slash at the end of its address, a relative redirect adds the slash.
     """
     for path in ("/jobs", "/my%20jobs"):
         app = RootPath(service.tickwheel_app(AsyncScheduler("memory://")), path.replace("%20", " "))
@@ -151,7 +144,7 @@ def test_the_applications_own_authentication(serve):
     """
     The application's function `authorize` decides about each request. It may be async, and may raise an exception.
 
-    The user that it returns is recorded as the author of changes.
+    The user that it returns is the author of changes.
     """
 
     class Users(auth.AuthenticationBackend):
@@ -214,8 +207,6 @@ def test_other_origins(serve):
 def test_a_mounted_service_refuses_workers(serve):
     """
     A mounted service refuses pull workers.
-
-    The reason is that a lease belongs to one process, and an application may have several processes.
     """
     answer = serve().post("/jobs/v1/pull", json={"queue": "a"})
     assert answer.status_code == 404
@@ -224,9 +215,7 @@ def test_a_mounted_service_refuses_workers(serve):
 
 def test_the_jobs_of_an_integration():
     """
-    If the application starts again, it has a new scheduler.
-
-    The page shows the jobs of the new scheduler.
+    If the application starts again, the page shows the jobs of its new scheduler.
     """
     jobs = Jobs("memory://")
     app = applications.Starlette(lifespan=jobs.lifespan, routes=[routing.Mount("/jobs", service.tickwheel_app(jobs))])

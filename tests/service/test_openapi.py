@@ -51,8 +51,6 @@ BEYOND = {
 }
 """
 Rules that OpenAPI cannot express, by operation. A request that violates such a rule may be refused with a 422.
-
-Limits on the number of bytes in a text are not listed, because no text of such a length is generated.
 """
 
 ACCEPTED = ["2xx", 404, 409, 412]
@@ -133,9 +131,7 @@ def test_answers_as_documented(server, tmp_path):
 
 def test_every_operation_is_described(document):
     """
-    Every operation has a summary, a unique id and documented answers.
-
-    Every reference in the document can be resolved.
+    Every operation has a summary, a unique id and documented answers, and every reference can be resolved.
     """
     ids = []
     for methods in document["paths"].values():
@@ -316,9 +312,7 @@ def test_every_documented_address_is_there(server, document):
 
 def test_rules_of_bodies_are_described(document):
     """
-    The document describes rules that no single type expresses.
-
-    For example, a request to set a job needs exactly one kind of time.
+    The document describes rules that no single type expresses, for example that a job needs exactly one kind of time.
     """
     schemas = document["components"]["schemas"]
     assert {"required": ["delay"]} in schemas["SetBody"]["allOf"][0]["anyOf"]
@@ -328,9 +322,7 @@ def test_rules_of_bodies_are_described(document):
 
 def test_fields_of_bodies_have_defaults_in_words(document):
     """
-    Default values are named only in descriptions.
-
-    If a schema had a default value, generated clients would send the field.
+    Default values are named only in descriptions. If a schema had them, generated clients would send the field.
     """
     schemas = document["components"]["schemas"]
     bodies = [schema for name, schema in schemas.items() if name.endswith(("Body", "Item"))]

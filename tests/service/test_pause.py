@@ -13,9 +13,7 @@ FAR = {"delay": 3600, "target": "log"}
 
 def test_pause_and_resume(server):
     """
-    A paused job stays pending, and is listed as paused, with the author and the reason.
-
-    The resumed job has the same generation as before.
+    A paused job stays pending, and is listed with the author and the reason. The resumed job has the same generation.
     """
     created = server.job("PUT", "paused/job", FAR)
     answer = server.job("POST", "paused/job", {"note": "moving"}, action=":pause")
@@ -35,9 +33,7 @@ def test_pause_and_resume(server):
 
 def test_figures(server):
     """
-    The stats and metrics contain the number of paused jobs.
-
-    The list of recurring jobs shows that a job is paused.
+    The stats, the metrics and the list of recurring jobs show paused jobs.
     """
     server.job("PUT", "paused/schedule", {"cron": "0 9 * * *", "target": "log"})
     server.job("POST", "paused/schedule", {}, action=":pause")
@@ -88,9 +84,7 @@ def test_a_batch(server):
 @pytest.mark.parametrize("comment", ["the night shift", ""])
 def test_the_name_of_a_token(start, tmp_path, comment):
     """
-    The author of a pause is the comment beside the token in the token file.
-
-    If the token has no comment, the author is the beginning of the token's hash.
+    The author of a pause is the comment beside the token in the token file, or else the beginning of the token's hash.
     """
     token = "w" * 40
     (tmp_path / "tokens").write_text(f"write {digest_of(token)}  # {comment}\n")

@@ -66,9 +66,7 @@ def test_bytes_that_are_not_http(server, data):
 
 def test_requests_in_one_piece(server):
     """
-    If several requests arrive together, they are answered in order.
-
-    The answer to a HEAD has no body. Requests after `Connection: close` are not answered.
+    If several requests arrive together, they are answered in order, up to one with `Connection: close`.
     """
     body = b'{"delay": 3600, "target": "log"}'
     put = (
@@ -104,8 +102,6 @@ def test_requests_in_one_piece(server):
 def test_requests_in_one_packet_have_separate_callers(server):
     """
     If several requests arrive in one packet, each has its own caller and trace.
-
-    This holds even if a request has waited for the previous one.
     """
     trace = f"00-{'1' * 32}-{'2' * 16}-01"
     body = b'{"every": 3600, "target": "log"}'
@@ -172,8 +168,6 @@ def test_foreign_origin(server, kept, origin):
 def test_one_host_header(server, hosts, path):
     """
     A request without a Host header, or with several Host headers, gets a 400.
-
-    If there are several, a proxy and the service might use different ones.
     """
     answer = exchange(server, b"GET " + path + b" HTTP/1.1\r\n" + hosts + b"\r\n")
     assert answer.startswith(b"HTTP/1.1 400 ")
@@ -182,9 +176,7 @@ def test_one_host_header(server, hosts, path):
 
 def test_http_1_0_has_no_host_header(server):
     """
-    An HTTP/1.0 request may omit the Host header.
-
-    A service without tokens accepts such a request only from health probes.
+    An HTTP/1.0 request may omit the Host header. A service without tokens then accepts only health probes.
     """
     for path, status in ((b"/healthz", b"200"), (b"/readyz", b"200"), (b"/v1/jobs", b"421")):
         assert exchange(server, b"GET " + path + b" HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 " + status)
@@ -194,8 +186,6 @@ def test_http_1_0_has_no_host_header(server):
 def test_one_header_of_a_kind(server, name):
     """
     If a header may occur only once, a request that repeats it is refused.
-
-    A proxy and the service might otherwise use different values.
     """
     twice = name + b": 1\r\n" + name.lower() + b": 2\r\n"
     answer = exchange(server, b"DELETE /v1/jobs/never HTTP/1.1\r\nHost: [::1]\r\n" + twice + b"\r\n")

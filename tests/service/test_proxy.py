@@ -18,9 +18,7 @@ pytestmark = pytest.mark.skipif(find("nginx") is None, reason="nginx is not inst
 
 def test_nodes_come_and_go(nodes, proxy, until):
     """
-    While jobs are being set, one node is killed and another node is stopped.
-
-    Each request to set a job is answered, and each of these jobs fires.
+    While jobs are being set, one node is killed and another is stopped. Each request is answered, and each job fires.
     """
     for number in range(90):
         if number == 30:
@@ -42,9 +40,7 @@ def test_nodes_come_and_go(nodes, proxy, until):
 
 def test_which_requests_pass_the_proxy(proxy):
     """
-    The live stream passes the proxy without delay, and a large batch passes in one piece.
-
-    Requests for the metrics of a single node do not pass.
+    The live stream and large batches pass the proxy. Requests for the metrics of a single node do not pass.
     """
     with proxy("GET", "/v1/live") as stream:
         assert stream.readline().startswith(b"event: ")

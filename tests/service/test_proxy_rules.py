@@ -63,7 +63,7 @@ class Node(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         """
-        Suppress the log of the server.
+        Write no log.
         """
 
 
@@ -139,9 +139,7 @@ def test_a_node_that_is_gone(failing, proxy, method):
 
 def test_which_requests_pass_the_proxy(failing, proxy):
     """
-    A batch of the maximum size passes the proxy with its original Host header. A stream passes without delay.
-
-    Requests that concern a single node, such as requests for its metrics, do not pass.
+    A batch of the maximum size and a stream pass the proxy. Requests for the metrics of a single node do not pass.
     """
     with proxy("POST", "/v1/jobs:batch", "x" * (LARGE - 2)) as answer:
         assert answer.status == 200

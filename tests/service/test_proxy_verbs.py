@@ -39,9 +39,7 @@ SERIES = {"every": 3600, "target": "log"}
 
 class Client:
     """
-    A sync or async scheduler that the tests can call in the same way.
-
-    It records the names of the attributes that the tests use.
+    A sync or async scheduler with the same calls for both, which records the attributes that the tests use.
     """
 
     def __init__(self, scheduler, run, used, until):
@@ -217,9 +215,7 @@ def dies(client, key, _open):
 
 def looks(client, _key, _open):
     """
-    Read figures, shards and nodes.
-
-    Check that a client refuses the verbs that work only in a node.
+    Read figures, shards and nodes. Check that a client refuses the verbs of a node.
     """
     assert client.stats()["owner"] in {node.owner for node in client.nodes()}
     assert [shard.number for shard in client.shards()] == list(range(6))
@@ -278,7 +274,7 @@ def url(proxy, monkeypatch):
 @pytest.fixture
 def opened(url, until):
     """
-    Return two values: a function that opens a client, and the set of attributes that the tests have used so far.
+    Return a function that opens a client, and the set of attributes that the tests have used so far.
     """
     used = set()
 
@@ -298,9 +294,7 @@ def opened(url, until):
 @pytest.fixture
 def carried(url, capsys, tmp_path):
     """
-    Return a function that exports a job to a file, cancels the job and imports it again.
-
-    It uses the command line for each step.
+    Return a function that exports, cancels and imports a job on the command line.
     """
     file = tmp_path / "jobs.jsonl"
 
@@ -322,10 +316,7 @@ def carried(url, capsys, tmp_path):
 @pytest.mark.parametrize("fault", ["none", "kill"])
 def test_every_verb_at_every_node(nodes, start_node, opened, carried, fault):
     """
-    Each verb has the same result as with a single node.
-
-    The test tries each verb before a node is killed, while that node is down, and after its restart. During this time,
-    a handler also pulls jobs. Each of these jobs runs once, except jobs that were running when the node was killed.
+    Each verb has the same result as with a single node, even while a node is killed and restarted.
     """
     open_client, used = opened
     kinds = (Scheduler, AsyncScheduler)

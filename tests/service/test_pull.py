@@ -93,9 +93,9 @@ def test_progress(server):
 
 def test_a_late_acknowledgement(server):
     """
-    An acknowledgement that comes too late is refused, and the answer has the outcome of the firing.
+    An acknowledgement that comes too late is refused, with the outcome of the firing.
 
-    The next attempt has a different fire id.
+    The next attempt has a new fire id.
     """
     fire_id = put(server, "late", "late", retry={"base_s": 0, "jitter": 0})
     assert [each["fire_id"] for each in lease(server, "late", seconds=0.1)] == [fire_id]
@@ -133,8 +133,6 @@ def test_a_worker_that_goes_away(server):
 def test_too_many_workers_wait(start):
     """
     If too many workers are waiting, the next worker is asked to come back later.
-
-    The waiting workers still get jobs.
     """
     server = start()
     waiting, answers = [], selectors.DefaultSelector()
@@ -177,7 +175,7 @@ def test_a_stop_answers_waiting_workers(start, until):
 
 def test_a_lease_and_a_restart(start):
     """
-    A lease ends when the service is stopped or killed, and the job then fires again as the next attempt.
+    If the service is stopped or killed, a lease ends, and the job fires again as the next attempt.
     """
     first = start()
     fire_id = put(first, "k", "q")
@@ -209,9 +207,7 @@ def test_jobs_without_a_worker_delay_no_others(server):
 
 def test_the_example_of_a_worker(server):
     """
-    The example of a worker, which uses only the standard library, runs its jobs.
-
-    It rejects a job that can never succeed, so that the job is dead at once.
+    The example of a worker runs its jobs, and rejects a job that can never succeed.
     """
     environment = os.environ | {"TICKWHEEL_URL": f"http://{server.host}:{server.port}"}
     command = [sys.executable, str(WORKER), "example", "3"]

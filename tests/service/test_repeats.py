@@ -1,7 +1,5 @@
 """
-If a request is repeated with its idempotency key, it is not executed again, whichever node gets the repeat.
-
-The repeat gets the first answer.
+If a request is repeated with its idempotency key at any node, it is not executed again, and gets the first answer.
 """
 
 from __future__ import annotations
@@ -157,8 +155,6 @@ def test_a_request_at_two_nodes_at_once(make):
 def test_another_request_at_another_node(make):
     """
     If an idempotency key is used again for a different request, every node refuses this request.
-
-    A repeat of the first request still gets its answer.
     """
 
     async def main():
@@ -184,9 +180,7 @@ def test_another_request_at_another_node(make):
 
 class DoomedStore:
     """
-    A store whose node dies after a given number of commits.
-
-    The last commit takes effect, but its answer is lost.
+    A store whose node dies after a given number of commits. The answer to the last commit is lost.
     """
 
     def __init__(self, store):
@@ -214,8 +208,6 @@ class DoomedStore:
 def test_a_crash_after_each_commit(monkeypatch, tmp_path, commits):
     """
     If a node dies between two commits of a request, another node completes the request and gives the same answer.
-
-    The generation numbers of the jobs show that no write was executed twice.
     """
     monkeypatch.setattr(idempotency, "_CLAIM_MS", 0)  # the claim of a dead node expires at once
     url, other_url = (f"sqlite:///{tmp_path / name}?synchronous=normal" for name in ("jobs.db", "undisturbed.db"))
@@ -244,9 +236,7 @@ def test_a_crash_after_each_commit(monkeypatch, tmp_path, commits):
 
 def test_a_store_that_keeps_no_answers(caplog):
     """
-    If a store cannot keep answers, the service logs this.
-
-    Idempotency keys then work only for repeats in the same process.
+    If a store cannot keep answers, the service logs this, and idempotency keys work only within the process.
     """
 
     class Bare:

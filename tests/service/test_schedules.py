@@ -59,9 +59,7 @@ def test_schedules(server):
 
 def test_a_page_has_a_limited_number_of_runs(server):
     """
-    If many runs are requested for each job, a page contains fewer jobs.
-
-    The cursor of the page leads to the remaining jobs.
+    If many runs are requested for each job, a page contains fewer jobs, and its cursor leads to the others.
     """
     for number in range(12):
         server.job("PUT", f"m/{number:02}", {"every": 60, "target": "log"})
@@ -79,8 +77,6 @@ def test_a_page_has_a_limited_number_of_runs(server):
 def test_runs_that_are_not_found(server):
     """
     If exclusions remove nearly all runs of a rule, the search for runs stops at a limit.
-
-    In a list of schedules, the job then has fewer runs. A preview is refused.
     """
     exclude = ["*/2 * * 2-3 1 ?", "1-59/2 * * 2-3 1 ?"]
     rule = {"cron": "* * * * * *", "at": f"{YEAR}-01-01T23:59:58Z", "exclude": exclude, "target": "log"}
@@ -147,8 +143,6 @@ def test_runs_are_computed_outside_the_loop(monkeypatch, path):
 def test_when_a_rule_would_fire(server, query, runs):
     """
     The next runs of a rule can be computed without storing a job.
-
-    The cases are written for the year 2030. The test moves them to a future year with the same weekdays.
     """
     year = year_like(2030)
     answer = server.ask("GET", f"/v1/schedules:next?{query.replace('2030', str(year))}")
@@ -250,9 +244,7 @@ def packed(server, document, accept=PACKED, kind=PACKED):
 
 def test_ten_thousand_in_messagepack(server):
     """
-    A batch may be sent as MessagePack. On request the answer is MessagePack, too.
-
-    The results are the same as with JSON.
+    A batch and its answer may be MessagePack, with the same results as in JSON.
     """
     items = [FAR | {"key": f"p/{n:05}", "payload": {"n": n, "text": "é"}} for n in range(10_000)]
     answer = packed(server, {"items": items})
@@ -295,8 +287,6 @@ def test_invalid_messagepack(server, body, status):
 def test_payloads_that_json_cannot_carry(server, payload):
     """
     A MessagePack value that JSON cannot represent, or that is nested too deeply, is refused.
-
-    Other items of the batch are not affected.
     """
     answer = packed(server, {"items": [FAR | {"key": "odd", "payload": payload}]}, accept="*/*")
     (result,) = answer.json["results"]
@@ -305,9 +295,7 @@ def test_payloads_that_json_cannot_carry(server, payload):
 
 def test_batches_that_refuse_all(server):
     """
-    With `refuse_all`, one invalid item is enough to refuse the whole batch.
-
-    With `with_jobs`, each result contains its job.
+    With `refuse_all`, one invalid item is enough to refuse the whole batch. With `with_jobs`, each result has its job.
     """
     items = [FAR | {"key": "all/1"}, FAR | {"key": ""}]
     answer = server.ask("POST", "/v1/jobs:batch", {"items": items, "refuse_all": True})

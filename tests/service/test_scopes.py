@@ -50,9 +50,7 @@ def test_refused(server, scope):
 
 def test_a_client_pauses_a_target(server, until):
     """
-    A scheduler that is a client of the service can pause and resume the jobs of a target.
-
-    The client cannot choose who is recorded as the author of the pause, because the service decides this.
+    A scheduler that is a client of the service can pause and resume a target, but cannot choose the pause's author.
     """
     client = Scheduler(f"http://{server.host}:{server.port}")
     try:

@@ -56,9 +56,7 @@ def check_refusal(answer, code: int, *parts: str) -> None:
 
 def test_the_start_prints_an_address_and_a_command(start):
     """
-    The server prints the address of the page, and a curl command that sets a job for three seconds later.
-
-    When this job fires, the server prints the firing.
+    The server prints the address of the page, and a curl command that sets a job. It also prints the job's firing.
     """
     server = start()
     line = server.line_with("curl ")
@@ -88,9 +86,7 @@ def test_stops_in_time(start, number):
 
 def test_stops_in_time_while_a_handler_runs(start, tmp_path):
     """
-    If a handler does not end within the time limit, the stop does not wait for it any longer.
-
-    After the next start, the handler's job still exists.
+    If a handler does not end within the time limit, the stop does not wait for it, and the job still exists later.
     """
     (tmp_path / "slow.py").write_text(SLOW)
     server = start("--handlers", "slow")
@@ -157,9 +153,7 @@ def test_second_server_on_the_same_file(start, tmp_path):
 
 def test_a_file_that_is_gone_for_a_while(start, tmp_path, until):
     """
-    If the file of a service is moved away, the service is not ready.
-
-    When the file is back, the service is ready and fires again.
+    If the file of a service is moved away, the service is not ready until the file is back.
     """
     server = start("--store", "sqlite:///gone.db")
     path = tmp_path / "gone.db"
@@ -210,9 +204,7 @@ def test_public_address_without_a_token(tmp_path, host):
 )
 def test_invalid_address_of_traces(tmp_path, url):
     """
-    If the page could not link to the given address of a trace viewer, the start fails.
-
-    The message has one line and names the address.
+    If the page could not link to the given address of a trace viewer, the start fails with a message of one line.
     """
     check_refusal(serve(tmp_path, "--trace-url", url), 2, repr(url), "{trace_id}, such as")
 
@@ -291,9 +283,9 @@ def test_modules_without_handlers(tmp_path, source, part):
 
 def test_tokens(start):
     """
-    If the service has tokens, a request needs one.
+    If the service has tokens, a request needs one, except for the page's files and the health check.
 
-    Read tokens allow reads. Write tokens allow reads and writes. The page's files and the health check need no token.
+    Read tokens allow reads. Write tokens allow reads and writes.
     """
     server = start(environment={"TICKWHEEL_READ_TOKEN": "r" * 40, "TICKWHEEL_WRITE_TOKEN": "w" * 40})
     read, write = {"authorization": "Bearer " + "r" * 40}, {"authorization": "bearer " + "w" * 40}
@@ -364,9 +356,7 @@ def register(scheduler):
 
 def test_a_log_in_json(tmp_path):
     """
-    With `--log-json`, each line of stderr is a JSON document.
-
-    This includes the start, the output of the target `log`, warnings, errors and the end.
+    With `--log-json`, each line of stderr is a JSON document, including warnings and errors.
     """
     (tmp_path / "trouble.py").write_text(TROUBLE)
     with contextlib.closing(Scheduler(f"sqlite:///{tmp_path}/tickwheel.db")) as scheduler:

@@ -42,9 +42,7 @@ def test_https(certificate, start, monkeypatch):
 
 def test_certificates_that_cannot_be_used(certificate, tmp_path):
     """
-    The start fails if a certificate file is missing or invalid, or its key belongs to another certificate.
-
-    It also fails if the key has a password. The error names the file.
+    The start fails if a certificate file is missing or invalid, or if its key has a password or does not belong to it.
     """
     cert, key = certificate()
     _, other = certificate()

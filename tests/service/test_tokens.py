@@ -29,9 +29,7 @@ OPEN = {"figures_healthz", "figures_readyz"}
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory, server):
     """
-    Return a server with tokens for all keys, for the prefix `team/` and for the prefix `a:run`.
-
-    One further token has expired.
+    Return a server with tokens for all keys, for the prefix `team/` and for the prefix `a:run`, and an expired token.
     """
     folder = tmp_path_factory.mktemp("tokens")
     tokens = (
@@ -68,9 +66,7 @@ def ask(server, path: str, body=None, token: str = TEAM, method: str | None = No
 
 def test_every_operation_outside_the_prefix(document, bodies, guarded):
     """
-    With a token for one prefix, every operation on a key without this prefix is refused.
-
-    A request for a list is accepted, but the list has only keys with the prefix.
+    With a token for one prefix, every operation on other keys is refused, and lists have only keys with the prefix.
     """
     statuses = {}
     for path, methods in document["paths"].items():
@@ -94,8 +90,6 @@ def test_every_operation_outside_the_prefix(document, bodies, guarded):
 def test_operations_within_the_prefix(guarded, until):
     """
     A token for one prefix allows every operation on keys with this prefix, and a read token allows only reads.
-
-    Each change is recorded with the name of its token.
     """
     headers = bearer(TEAM)
     assert guarded.job("PUT", "team/new", FAR, headers).status == 201
@@ -142,9 +136,7 @@ def keys_of(documents) -> list[str]:
 
 def test_firings(guarded, until):
     """
-    With a token for one prefix, only firings of keys with this prefix are shown, however many others there are.
-
-    No figures about all jobs are shown.
+    With a token for one prefix, only firings of keys with this prefix are shown, and no figures about all jobs.
     """
     near = [*(f"other/{number}" for number in range(120)), "team", "teal/2", "TEAM/2", " team/2", "x/team/2"]
     with guarded.live(bearer(TEAM)) as live, guarded.live(bearer(READER)) as read:
@@ -178,9 +170,7 @@ def test_firings(guarded, until):
 
 def test_dead_letters(guarded, until):
     """
-    With a token for one prefix, no search, filter or fingerprint finds dead letters of other keys.
-
-    The counts of incidents do not include these letters.
+    With a token for one prefix, no search, filter, fingerprint or count includes dead letters of other keys.
     """
     body = {"delay": 0, "target": "webhook", "handler": "http://127.0.0.1:1/", "retry": {"attempts": 1}}
     for key in ("other/dead", "team/dead"):
@@ -203,8 +193,9 @@ def test_acts_on_a_scope_with_the_name_of_a_key(guarded):
     """
     A scope (a group of jobs that are paused together) can have the same name as a job's key.
 
-    The history of the key then also lists pauses of the scope. With a token for one prefix, the history omits these
-    pauses. Such a token cannot read the log of acts or the figures by minute.
+    A token for one prefix does not show pauses of the scope in the history of the key. It cannot read the log of acts
+    or
+    the figures by minute.
     """
     assert ask(guarded, "/v1/scopes:pause", {"scope": "pull:images", "note": "secret"}, WRITE).status == 200
     assert ask(guarded, "/v1/scopes:resume", {"scope": "pull:images"}, WRITE).status == 200
@@ -221,9 +212,7 @@ def test_acts_on_a_scope_with_the_name_of_a_key(guarded):
 
 def test_batches(guarded):
     """
-    If any key of a batch lacks the token's prefix, the whole batch is refused before any item is executed.
-
-    A filter in a batch is always refused, because it could match any key.
+    If any key of a batch lacks the token's prefix, or a batch has a filter, the whole batch is refused.
     """
     inside = {"do": "set", "key": "team/batch", **FAR}
     for item in (
@@ -244,8 +233,6 @@ def test_batches(guarded):
 def test_a_key_that_ends_like_an_action(guarded):
     """
     The token's prefix is compared with the key of a job, not with the address of the request.
-
-    A token for `a:run` allows the key "a:run", but not the action "run" on the key `a`.
     """
     assert ask(guarded, "/v1/jobs/a:run", {}, TRICK).status == 403
     assert ask(guarded, "/v1/jobs/a%3Arun", token=TRICK).status == 200
@@ -254,7 +241,7 @@ def test_a_key_that_ends_like_an_action(guarded):
 
 def test_a_kept_answer_belongs_to_its_token(guarded):
     """
-    If another token has used the same Idempotency-Key, a request does not get the answer to that token's request.
+    A request does not get the answer that was stored for another token's request with the same Idempotency-Key.
     """
     key = {"idempotency-key": "one"}
     assert guarded.job("PUT", "other", FAR, bearer(WRITE) | key).status == 200
@@ -263,9 +250,7 @@ def test_a_kept_answer_belongs_to_its_token(guarded):
 
 def test_expired(guarded):
     """
-    An expired token is refused with the reason that it has expired.
-
-    The refusal is counted and logged under the name of the token. No log shows the token itself.
+    An expired token is refused. The refusal is counted and logged under the name of the token.
     """
     answer = guarded.job("GET", "team/1", headers=bearer(OLD))
     assert answer.status == 401
@@ -343,9 +328,7 @@ async def answer_of(service: Service, method: str, path: str, body: bytes = b"")
 
 def test_a_line_of_a_token_file():
     """
-    A token's line in the token file has all properties of the token, but not its secret.
-
-    The same properties are read from the line again.
+    A token's line in the token file has all properties of the token, which can be read again, but not its secret.
     """
     tokens = (
         Token(Access.READ, "0" * 64),
@@ -373,9 +356,7 @@ def test_a_line_of_a_token_file():
 )
 def test_bad_lines(tmp_path, rest):
     """
-    A line with extra text after the hash is refused.
-
-    Otherwise a misspelt restriction would give full rights.
+    A line with extra text after the hash is refused. A misspelt restriction would otherwise give full rights.
     """
     (tmp_path / "tokens").write_text(f"# tokens\nread {'0' * 64} {rest}\n")
     with pytest.raises(TokenFileError, match="line 2"):
@@ -393,9 +374,7 @@ def test_a_token_twice(tmp_path):
 
 def test_rejections_are_logged_seldom(caplog):
     """
-    If many requests are refused for the same reason, only one line is logged every ten seconds.
-
-    This line has the number of refusals.
+    If many requests are refused for the same reason, one line with the number of refusals is logged every ten seconds.
     """
     now = [100.0]
     rejections = Rejections(lambda: now[0])

@@ -16,9 +16,7 @@ AWAY = Path(os.environ["TICKWHEEL_DEMO_AWAY"])
 
 def register(scheduler: Any) -> None:
     """
-    Register one handler that works and one that fails.
-
-    Also make all reads of the store fail while the file `AWAY` exists.
+    Register one handler that works and one that fails. Let reads of the store fail while the file `AWAY` exists.
     """
 
     @scheduler.handler("mail")

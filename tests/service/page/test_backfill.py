@@ -13,9 +13,9 @@ FOCUS = "return document.activeElement.textContent"
 
 def test_a_backfill(server, page):
     """
-    The first press of the backfill button counts the runs in a range.
+    The first press of the backfill button counts the runs in a range. The second press sets a job for each run.
 
-    The second press sets a job for each run, and lists these jobs. If the range changes, the runs are counted again.
+    If the range changes, the runs are counted again.
     """
     job = server.job("PUT", "past/again", {"every": 600, "target": "log"}).json["job"]
     due_at = datetime.fromisoformat(job["due_at"]).astimezone()
@@ -40,9 +40,7 @@ def test_a_backfill(server, page):
 
 def test_with_the_keyboard(server, page):
     """
-    A backfill can be done with the keyboard.
-
-    While the page counts the runs, the button keeps the focus and ignores presses. The next press sets the jobs.
+    A backfill can be done with the keyboard. While the page counts the runs, the button keeps the focus.
     """
     job = server.job("PUT", "past/again", {"every": 600, "target": "log"}).json["job"]
     due_at = datetime.fromisoformat(job["due_at"]).astimezone()
@@ -70,8 +68,6 @@ def test_with_the_keyboard(server, page):
 def test_invalid_ranges(server, page):
     """
     A backfill of a future range is refused, and the page says which range is allowed.
-
-    For a one-time job, the page offers no backfill.
     """
     server.job("PUT", "past/again", {"every": 600, "target": "log"})
     server.job("PUT", "past/once", {"delay": 3600, "target": "log"})

@@ -58,9 +58,7 @@ def test_change_of_all_found_jobs(server, page):
 
 def test_more_filters(server, page):
     """
-    Jobs are found by a part of the key, handler, target or error, or by several of these.
-
-    The address of the page keeps the filters.
+    Jobs are found by a part of the key, handler, target or error. The address of the page keeps the filters.
     """
     queues = {"shop/red/1": "a", "shop/blue/2": "a", "shop/red/3": "b"}
     for key, queue in queues.items():
@@ -112,9 +110,9 @@ def test_pause_for_maintenance(server, page):
 
 def test_undo_and_note(server, page):
     """
-    After a bulk change, the page shows a note with an Undo button, and the log of acts has one entry for the change.
+    After a bulk change, the page shows a note with an Undo button. The log of acts has one entry.
 
-    Undo affects only jobs that have not run or changed since the bulk change.
+    Undo affects only jobs that have not run or changed since then.
     """
     keys = [f"undo/{number}" for number in range(3)]
     for key in keys:

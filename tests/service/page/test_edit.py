@@ -44,8 +44,6 @@ def test_payload(server, page):
 def test_a_job_that_waits_for_a_retry(server, page):
     """
     If a failed job is changed while it waits for a retry, it keeps its number of attempts and its error.
-
-    It also keeps them if the change is undone.
     """
     server.job("PUT", "edited", {"delay": 0, "handler": "fails", "retry": {"attempts": 9, "base_s": 3600}})
     page.open(server)
@@ -66,7 +64,7 @@ def test_a_job_that_waits_for_a_retry(server, page):
 
 def test_undone_rule(server, page):
     """
-    If the rule of a job was changed, Undo restores the job's grace, phase and next run.
+    If a changed rule is undone, the job gets its grace, phase and next run back.
     """
     body = {"every": 600, "misfire": "skip", "misfire_grace": 90, "max_runs": 5, "target": "log"}
     before = server.job("PUT", "edited", body).json["job"]
@@ -130,9 +128,7 @@ def test_interval(server, page):
 
 def test_ends_and_policies(server, page):
     """
-    An end, policies and exclusions can be added to a rule and removed from it.
-
-    All other fields stay the same, including the due time.
+    An end, policies and exclusions can be added to a rule and removed from it. All other fields stay the same.
     """
     server.job("PUT", "edited", {"every": 600, "target": "log", "jitter": 2})
     before = server.job("GET", "edited").json
@@ -169,9 +165,7 @@ def test_ends_and_policies(server, page):
 
 def test_grace_and_zone(server, page):
     """
-    The grace of an interval can be set and removed, and the zone of its exclusions can be changed.
-
-    The phase of the interval stays the same.
+    The grace of an interval and the zone of its exclusions can be changed, and the phase stays the same.
     """
     body = {"every": 600, "misfire": "skip", "exclude": ["* * * * 0"], "tz": "Asia/Tokyo", "target": "log"}
     before = server.job("PUT", "edited", body).json["job"]["recurrence"]
@@ -196,9 +190,7 @@ def test_grace_and_zone(server, page):
 
 def test_paused(server, page):
     """
-    If a paused job is changed, it stays paused and keeps its due time.
-
-    This also holds if the change is undone.
+    If a paused job is changed, it stays paused and keeps its due time, even if the change is undone.
     """
     server.job("PUT", "edited", {"every": 600, "payload": "bad", "target": "log"})
     server.job("POST", "edited", {"note": "wait"}, action=":pause")

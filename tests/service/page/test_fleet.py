@@ -23,9 +23,9 @@ def store(postgres_url):
 
 def test_two_nodes(store, start, page):
     """
-    Each node has a row (a lane) in the view, whichever node serves the page.
+    Each node has a row in the view, whichever node serves the page.
 
-    The row of a killed node turns red before the node's leases expire. Then the other node takes over its shards.
+    The row of a killed node turns red, and then the other node takes over its shards.
     """
     first, second = start("--store", store), start("--store", store)
     page.browser.get(f"http://{first.host}:{first.port}/#fleet")

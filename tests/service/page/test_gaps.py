@@ -1,7 +1,5 @@
 """
 The page names the period of the firings that it missed while its stream was interrupted.
-
-The tests also cover the order of dead letters.
 """
 
 from __future__ import annotations
@@ -38,9 +36,7 @@ def test_a_gap_of_the_stream(start, page):
 @pytest.fixture
 def letters(server):
     """
-    Return the keys of three dead letters, the latest first.
-
-    Sorted by time, the letters have a different order than sorted by key.
+    Return the keys of three dead letters, the latest first. This differs from the order of the keys.
     """
     keys = ["latest/1", "latest/3", "latest/2"]
     with server.live() as live:
@@ -54,7 +50,7 @@ def letters(server):
 
 def test_newest_first(server, page, letters):
     """
-    Dead letters are listed in the order of their keys or, if the user chooses so, with the latest first.
+    Dead letters are listed by key or, if the user chooses so, with the latest first.
     """
     page.open(server)
     page.click("#views [href='#dead']")

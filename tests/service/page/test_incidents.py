@@ -18,8 +18,6 @@ PADDINGS = "return [...document.querySelectorAll('.incident .acts button')].map(
 def letters(server):
     """
     Return the keys of five dead letters, the latest first.
-
-    At the end the fixture removes the remaining letters.
     """
     keys = [f"incident/{n}" for n in range(5)]
     with server.live() as live:
@@ -44,7 +42,7 @@ def test_a_trial_replay_of_three_letters(server, page, letters):
     """
     An incident shows its error, the code that raised it, and its number of dead letters.
 
-    If the user replays three letters on trial, the page shows the outcome of these replays.
+    If the user replays three of them on trial, the page shows the outcome.
     """
     open_dead(page, server)
     (error,) = page.texts(".incident .error")
@@ -65,7 +63,7 @@ def test_a_trial_replay_of_three_letters(server, page, letters):
 
 def test_replay_all_at_a_rate(server, page, letters):
     """
-    After a confirmation, all letters of an incident are replayed one after another at the chosen rate.
+    After a confirmation, all dead letters of an incident are replayed one after another at the chosen rate.
     """
     open_dead(page, server)
     page.find(".incident select").send_keys("1 a second")
@@ -78,9 +76,7 @@ def test_replay_all_at_a_rate(server, page, letters):
 
 def test_search(server, page, letters):
     """
-    A search finds letters by key, error, target and handler.
-
-    The search is kept in the address.
+    A search finds dead letters by key, error, target and handler. The address of the page keeps the search.
     """
     open_dead(page, server)
     page.find("#incidents-search input").send_keys("INCIDENT/3")
@@ -94,9 +90,7 @@ def test_search(server, page, letters):
 
 def test_different_errors(server, page):
     """
-    An incident shows the number of different errors among its dead letters.
-
-    The keyboard opens the text of each error.
+    An incident shows the number of different errors among its dead letters, and the text of each error.
     """
     keys = [f"different/{number}" for number in (1, 2, 3)]
     with server.live() as live:

@@ -19,9 +19,7 @@ return row?.querySelector(`[data-name="${arguments[1]}"]`).textContent ?? "";
 @pytest.fixture
 def orphans(server):
     """
-    In a queue without a worker, set sixty due jobs, which is more than the page lists at first.
-
-    Also set a job for a handler. This job is due in an hour.
+    Set sixty due jobs in a queue without a worker, and a job for a handler that is due in an hour.
     """
     items = [{"do": "set", "key": f"orphan/{n:02}", "delay": 0, **QUEUE} for n in range(60)]
     items.append({"do": "set", "key": "upcoming", "delay": 3600, "handler": "works"})
@@ -42,9 +40,9 @@ def cell(page, name):
 @pytest.mark.usefixtures("orphans")
 def test_a_queue_without_a_worker(server, page):
     """
-    The view shows a queue whose jobs wait for a worker, and a button extends the list of these jobs.
+    The view shows a queue whose jobs wait for a worker.
 
-    After the list was extended until it shows all jobs, it stays extended.
+    A button extends the list of these jobs, which then stays extended.
     """
     page.open(server)
     page.wait_for(lambda: "upcoming" in page.texts("#jobs .key"))
@@ -66,7 +64,7 @@ def test_pause_from_the_list(server, page):
     """
     A button in the row of a queue opens the form that pauses the queue.
 
-    The row then shows that the queue is paused and that no job runs. Another button in the row resumes the queue.
+    The row then shows that the queue is paused and that no job runs, and has a button to resume it.
     """
     page.open(server)
     page.click("#views a", "Handlers and queues")

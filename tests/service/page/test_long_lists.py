@@ -1,7 +1,5 @@
 """
-A list that is longer than one answer of the API can be extended by a button, up to a limit.
-
-The list stays extended when it is refreshed.
+A list that is longer than one answer of the API can be extended by a button, and stays extended.
 """
 
 from __future__ import annotations
@@ -31,9 +29,7 @@ def grow(page) -> int:
 
 def test_schedules(server, page):
     """
-    Schedules added by "Show more" stay when the list is refreshed.
-
-    They disappear when the user types another prefix.
+    Schedules added by "Show more" stay when the list is refreshed, until the user types another prefix.
     """
     set_all(server, "often/", 280, every=86_400)
     page.browser.get(f"http://{server.host}:{server.port}/#schedules")
@@ -51,9 +47,7 @@ def test_schedules(server, page):
 
 def test_jobs(server, page):
     """
-    If the list of jobs is sorted by due time, it can be extended to a thousand jobs.
-
-    If it is sorted by key, it can be extended to all jobs.
+    A list of jobs by due time can be extended to a thousand jobs, and a list by key to all jobs.
     """
     set_all(server, "long/", 1010, delay=36_000)
     page.open(server)

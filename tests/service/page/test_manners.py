@@ -95,9 +95,7 @@ def test_skip_to_the_jobs(server, page):
 
 def test_only_the_first_of_many_firings_are_marked(start, page):
     """
-    If many firings arrive within a second, the first ten are shown at once and marked as new.
-
-    The remaining firings are shown later, without a mark.
+    If many firings arrive within a second, only the first ten are shown at once and marked as new.
     """
     page.open(start())
     page.wait_for(lambda: page.find("#firings-empty").is_displayed())
@@ -185,8 +183,6 @@ def test_undo_stays(server, page):
 def test_notes_before_a_dialog(server, page):
     """
     If a change is refused, the error is announced to screen readers and is visible above every dialog.
-
-    It stays visible when another dialog is opened and closed.
     """
     for key in ("noted", "noted/too"):
         server.job("PUT", key, {"every": 600, "target": "log"})
@@ -222,9 +218,7 @@ def heard(page) -> list[str]:
 
 def test_recent_acts(server, page):
     """
-    The list of recent acts can undo an act after the note about this act has disappeared.
-
-    An act can be undone once.
+    The list of recent acts can undo each act once, even after its note has disappeared.
     """
     server.job("PUT", "acted", FAR)
     page.open(server)
@@ -283,7 +277,7 @@ def test_palette(server, page):
 
 def test_arrows_before_anything_is_found(server, page):
     """
-    If the user presses arrow keys before there are results, the first result is still the selected one.
+    If the user presses arrow keys before there are results, the first result is selected.
     """
     for key in ("arrows/one", "arrows/two"):
         server.job("PUT", key, FAR)

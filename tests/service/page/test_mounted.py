@@ -21,8 +21,6 @@ service = pytest.importorskip("tickwheel.service", reason="as above", exc_type=I
 def test_a_page_under_a_prefix(page):
     """
     Under a path prefix, the page is live, shows jobs and changes them, even after its stream was interrupted.
-
-    The server can be stopped while the page is open.
     """
     jobs = Jobs("memory://")
     app = applications.Starlette(

@@ -1,8 +1,7 @@
 """
-The questions of an operator at 3 a.m. The page must answer each question within two clicks after it is opened.
+The questions of an operator at 3 a.m. The page must answer each question within two clicks.
 
 Two nodes fire the jobs of one PostgreSQL. One node is killed, then the store refuses writes, then the store stops.
-The figures of the last hour show late jobs of one handler on one node, and slow commits in the last minutes.
 """
 
 from __future__ import annotations
@@ -36,9 +35,7 @@ return [...document.querySelectorAll("#hour table")].map((table) =>
 
 class Operator:
     """
-    A user who opens the page again for each question.
-
-    The clicks until the question is answered are counted.
+    A user who opens the page again for each question, and the clicks until the question is answered.
     """
 
     def __init__(self, page, server):
@@ -160,9 +157,7 @@ def nodes(store, start):
 
 def test_twelve_questions(nodes, page, postgres_server, until):
     """
-    Each question is answered within two clicks.
-
-    The questions are about the last hour, about waiting jobs, about a lost node and about faults of the store.
+    Each question about jobs, nodes and the store is answered within two clicks.
     """
     first, second = nodes
     operator = Operator(page, first)

@@ -1,7 +1,5 @@
 """
-The river, the page's picture of time, shows the past completely.
-
-It still draws and counts firings whose dots were removed.
+The river, the page's picture of time, counts and shows also old firings whose dots were removed.
 """
 
 from __future__ import annotations
@@ -44,9 +42,7 @@ def asked(page, script: str):
 
 def test_all_firings_are_counted(server, page):
     """
-    All of 20,000 firings in ten minutes are counted.
-
-    The river has something drawn in every column of pixels that belongs to these ten minutes.
+    All of 20,000 firings in ten minutes are counted and drawn.
     """
     page.open(server)
     text, bare, places = asked(page, "take(20_000); return [said(), bare(), dots.places.size];")
@@ -58,8 +54,6 @@ def test_all_firings_are_counted(server, page):
 def test_dead_firings_without_dots_are_drawn(server, page):
     """
     After the dots of old firings were removed, dead firings are still drawn in their own colour.
-
-    This holds even if there are many successful firings at the same time.
     """
     page.open(server)
     script = """
@@ -75,7 +69,7 @@ def test_dead_firings_without_dots_are_drawn(server, page):
 
 def test_the_time_of_the_first_dead_firing(server, page):
     """
-    The river still knows the time of the first dead firing after the dot of this firing was removed.
+    The river knows the time of the first dead firing even after its dot was removed.
     """
     page.open(server)
     script = """
@@ -89,7 +83,7 @@ def test_the_time_of_the_first_dead_firing(server, page):
 
 def test_a_long_run(server, page):
     """
-    If a firing ends long after its dot was removed from the river, it is still counted once, with its outcome.
+    If a firing ends long after its dot was removed, it is still counted once, with its outcome.
     """
     page.open(server)
     script = """
@@ -106,9 +100,7 @@ def test_a_long_run(server, page):
 
 def test_the_oldest_firings_are_removed(server, page):
     """
-    Firings that are too old for the river are removed when newer firings arrive.
-
-    They are then no longer counted.
+    Firings that are too old for the river are removed, and are no longer counted.
     """
     page.open(server)
     script = """
@@ -122,9 +114,7 @@ def test_the_oldest_firings_are_removed(server, page):
 
 def test_reports_are_drawn_once(server, page):
     """
-    If a node reports firings a second time, they are not drawn again.
-
-    Firings that a dead node has reported are not drawn.
+    Firings that a node reports twice are drawn once. Firings that a dead node has reported are not drawn.
     """
     script = """
     const { othersOf } = await import("/static/others.js?apart");

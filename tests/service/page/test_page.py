@@ -31,9 +31,7 @@ def test_a_job_is_shown_and_fires(server, page):
 
 def test_cancel_and_undo(server, page):
     """
-    A cancel asks for confirmation and then removes the job.
-
-    Undo restores the job, with every digit of its payload.
+    A cancel asks for confirmation and then removes the job. Undo restores it with its payload.
     """
     payload = {"big": 12345678901234567890, "exact": 1.0}
     body = {"at": "2050-01-01T00:00:00.5Z", "payload": payload, "expires": 60, "target": "log"}
@@ -120,8 +118,6 @@ def test_progress_and_stop(server, page, tmp_path):
 def test_stop_all_found_jobs(server, page, tmp_path):
     """
     The first press of the button counts the running jobs that a search has found. The second press stops them.
-
-    No other bulk change is offered for running jobs.
     """
     for number in range(3):
         server.job("PUT", f"long/{number}", {"delay": 0, "handler": "steps", "payload": str(tmp_path / "go on")})
@@ -161,9 +157,7 @@ def test_move(server, page):
 
 def test_pause(server, page):
     """
-    A paused job is shown with the reason of its pause: in the list, in its dialog and among the pauses.
-
-    In each of these places, a button resumes it.
+    A paused job is shown with the reason of its pause in three places, each with a button to resume it.
     """
     server.job("PUT", "pausing", FAR)
     page.open(server)
@@ -185,9 +179,7 @@ def test_pause(server, page):
 
 def test_scopes(server, page):
     """
-    A paused scope (a group of jobs that are paused together) is shown at the top of the page.
-
-    Its reason and number of waiting jobs are shown, and a button resumes it.
+    A paused scope (a group of jobs that are paused together) is shown at the top of the page, and can be resumed.
     """
     page.open(server)
     server.ask("POST", "/v1/scopes:pause", {"scope": "log", "note": "the disk is full"})
@@ -203,7 +195,7 @@ def test_scopes(server, page):
 
 def test_a_job_that_has_changed_is_left_alone(server, page):
     """
-    If a job was changed after the page has read it, the page cannot change it, and shows the refusal.
+    If a job was changed after the page has read it, the page refuses to change it.
     """
     server.job("PUT", "changed", FAR)
     page.open(server)
@@ -250,9 +242,7 @@ def test_replay(server, page):
 
 def test_search_among_very_many(server, page):
     """
-    If there are too many jobs for one search, the page shows the key up to which it has searched.
-
-    The user can continue the search from there.
+    If there are too many jobs for one search, the page shows how far it has searched, and the user can continue.
     """
     items = [FAR | {"do": "set", "key": f"many/{number:05}"} for number in range(10_000)]
     server.ask("POST", "/v1/jobs:batch", {"items": [*items, FAR | {"do": "set", "key": "z rare"}][1:]})
@@ -294,7 +284,7 @@ def test_strips_count_and_list(server, page):
     """
     The strips (rows of cells, one for each period) show how many jobs are due in each period.
 
-    A press on a cell, or Enter, lists the jobs that the cell counts.
+    A press on a cell lists its jobs.
     """
     for n in range(12):
         server.job("PUT", f"herd/{n:02}", {"delay": 3000 + n, "target": "log"})
@@ -316,9 +306,7 @@ def test_strips_count_and_list(server, page):
 
 def test_due_range(server, page):
     """
-    The user can type a range of due times, which restricts the list and its bulk changes.
-
-    The range is part of the page's address and is restored from it.
+    A range of due times restricts the list and its bulk changes, and is part of the page's address.
     """
     for year in (2061, 2062, 2063):
         server.job("PUT", f"range/{year}", {"at": f"{year}-06-01T00:00:00Z", "target": "log"})
@@ -372,7 +360,7 @@ def test_keyboard(server, page):
 
 def test_one_job_after_the_other(server, page):
     """
-    If a job is opened at the moment when another job is closed, the opened job is shown and stays open.
+    If a job is opened at the moment when another job is closed, the opened job stays open.
     """
     for key in ("first", "second"):
         server.job("PUT", key, FAR)

@@ -23,9 +23,7 @@ TRIES = [
 
 def test_history(server, page):
     """
-    The dialog of a job shows each attempt with its error, its traceback and the id of its trace.
-
-    It also shows attempts of earlier generations.
+    The dialog of a job shows each attempt with its error, traceback and trace, also of earlier generations.
     """
     page.open(server)
     for lives in (1, 2, 3):
@@ -44,9 +42,7 @@ def test_history(server, page):
 
 def test_long_history(start, page):
     """
-    A history that is longer than one answer of the API can be shown completely.
-
-    Each press of a button adds one answer's records.
+    A history that is longer than one answer of the API can be extended until it is complete.
     """
     server = start("--history-per-key", "1000")
     server.job("PUT", "busy", {"every": "1d", "target": "log"})
@@ -65,9 +61,7 @@ def test_long_history(start, page):
 
 def test_the_history_of_a_recurring_job(server, page):
     """
-    The history of a recurring job shows who set and moved it.
-
-    It shows the time, node, lateness and duration of each run.
+    The history of a recurring job shows who set and moved it, and the time, node, lateness and duration of each run.
     """
     page.open(server)
     server.job("PUT", "lives", {"every": 3600, "handler": "works"})
@@ -90,7 +84,7 @@ def test_the_history_of_a_recurring_job(server, page):
 
 def test_acts_on_a_job_that_fires_once(server, page):
     """
-    If a user changes a one-time job on the page, the job's history shows the change.
+    If a user changes a one-time job on the page, the history shows the change.
 
     If a program changes such a job, the page shows only the time of the change.
     """
@@ -118,8 +112,6 @@ def test_acts_on_a_job_that_fires_once(server, page):
 def test_next_tries(server, page):
     """
     The dialog of a job shows the delays before the remaining attempts.
-
-    These delays follow from the job's retry policy.
     """
     page.open(server)
     for retry, said in TRIES:

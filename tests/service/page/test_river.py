@@ -1,7 +1,5 @@
 """
-The river of time on the page shows firings as dots. The wider the river is at a time, the more jobs are due then.
-
-The user can select spans of time in it.
+The river of time on the page. Each firing is a dot, and the width of the river shows how many jobs are due.
 """
 
 from __future__ import annotations
@@ -92,8 +90,6 @@ def soon(server, page):
 def letter(server):
     """
     Return the key of a job that has just died.
-
-    The fixture removes it at the end.
     """
     with server.live() as live:
         server.job("PUT", "letter", DEAD)
@@ -104,9 +100,7 @@ def letter(server):
 
 def test_firings_are_dots(server, page, letter):
     """
-    A firing is a dot in the colour of its outcome.
-
-    Pointing at the dot shows the key and lateness of the firing. A press opens the job.
+    A firing is a dot in the colour of its outcome. The dot shows the key and lateness, and a press opens the job.
     """
     page.open(server)
     page.wait_for(lambda: "1 died" in attribute(page, "aria-label"))
@@ -136,9 +130,7 @@ def test_firings_are_dots(server, page, letter):
 
 def test_firings_of_other_nodes(postgres_url, start, page):
     """
-    The river says that it shows the firings of both nodes.
-
-    Pointing at a dot shows the name of the node that fired.
+    The river shows the firings of both nodes, and each dot has the name of the node that fired.
     """
     options = ("--store", f"{postgres_url}&shards=4&lease_s=6", "--handlers", "service_handlers")
     here, there = (start(*options, environment={"PYTHONPATH": str(Path(__file__).parents[1])}) for _ in range(2))
@@ -192,9 +184,7 @@ def test_drag(server, page):
 @pytest.mark.usefixtures("soon")
 def test_keys(page):
     """
-    With the keyboard, the user can select and extend a span of future time, and open it.
-
-    The number of jobs due in the span is announced. Enter lists these jobs and opens the form for bulk changes.
+    With the keyboard, the user can select a span of future time, hear its number of jobs, and list these jobs.
     """
     river = page.find("#river")
     river.send_keys(Keys.ARROW_RIGHT, Keys.PAGE_UP, Keys.PAGE_UP)
@@ -236,9 +226,7 @@ def test_only_jobs_in_the_span_are_changed(server, page, verb):
 
 def test_the_past(server, page, letter):
     """
-    If the user selects a span of the past, the page shows its number of firings.
-
-    Enter lists the dead letters of this span, which can then be replayed.
+    If the user selects a span of the past, the page shows its firings, and its dead letters can be replayed.
     """
     page.open(server)
     river = page.find("#river")
@@ -257,9 +245,7 @@ def test_the_past(server, page, letter):
 @pytest.mark.usefixtures("letter")
 def test_less_motion(server, page):
     """
-    The river moves in every frame.
-
-    If the user prefers reduced motion, it moves once a second.
+    The river moves in every frame, or once a second if the user prefers reduced motion.
     """
 
     def pictures() -> tuple[int, float]:
@@ -285,9 +271,7 @@ def test_less_motion(server, page):
 
 def test_the_river_rests_while_nothing_moves(start, page):
     """
-    While nothing in the river moves, it is not drawn again.
-
-    It moves again when a job will soon be due.
+    While nothing in the river moves, it is not drawn again, until a job will soon be due.
     """
     server = start()
     added = page.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": NO_DEPLOYS})

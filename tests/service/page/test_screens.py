@@ -1,7 +1,7 @@
 """
 Every view has a screenshot in the documents, and fits a wide screen and a phone, in light and dark.
 
-`make screens` takes the screenshots. The tests check that each screenshot and its view exist.
+`make screens` takes the screenshots.
 """
 
 from __future__ import annotations
@@ -51,9 +51,7 @@ CASES = [(view, *kind) for view in (*VIEWS, "empty", "away") if view != "fleet" 
 @pytest.fixture(scope="module")
 def demo(start_module, tmp_path_factory) -> Any:
     """
-    Return a server with four thousand jobs of all kinds, and the path of a file.
-
-    While this file exists, the server's store does not answer.
+    Return a server with four thousand jobs of all kinds, and the path of a file that makes its store stop answering.
     """
     away = tmp_path_factory.mktemp("away") / "away"
     server = start_module(away)
@@ -116,8 +114,6 @@ def empty(start_module, tmp_path_factory) -> Any:
 def screen(page, scheme, width) -> Iterator[None]:
     """
     Set the browser to a screen width and a colour scheme.
-
-    Motion is reduced to save CPU, except when screenshots are taken.
     """
     browser = page.browser
     size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
@@ -163,9 +159,7 @@ def presented(demo, empty, page, view, scheme, width) -> Iterator[None]:  # noqa
 @pytest.mark.parametrize(("view", "scheme", "width"), CASES)
 def test_view(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixtures and a case
     """
-    The view exists and fits its screen.
-
-    The documents contain a screenshot of it, which has the right size in pixels and a small file.
+    The view fits its screen, and has a small screenshot of the right size in the documents.
     """
     size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
     with presented(demo, empty, page, view, scheme, width):
@@ -186,8 +180,6 @@ def test_view(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixture
 def test_the_view_is_accessible(demo, empty, page, view, scheme, width):  # noqa: PLR0917  fixtures and a case
     """
     With all forms open, axe finds no barrier for users with low vision, without sight or without a pointer.
-
-    axe checks the first five rows of each list, because the other rows are made in the same way.
     """
     with presented(demo, empty, page, view, scheme, width):
         _check_with_axe(page, "#detail" if view == "job" else "html")  # a job is shown over the overview
@@ -201,8 +193,6 @@ def test_the_view_is_accessible(demo, empty, page, view, scheme, width):  # noqa
 def test_the_fleet(postgres_url, start, page, tmp_path):
     """
     If one of two nodes on PostgreSQL is killed, its row is red until the node's leases expire.
-
-    The fleet view fits its screen, and axe finds no barrier.
     """
     nodes = [_node(start, postgres_url, tmp_path) for _ in range(2)]
     page.browser.get(f"http://{nodes[0].host}:{nodes[0].port}/#fleet")
@@ -292,9 +282,7 @@ def _nodes(server: Any) -> Any:
 
 def _keep_busy(server: Any) -> None:
     """
-    Set jobs that fire during the next minutes, one of which fails.
-
-    Also set some jobs that are due much later.
+    Set jobs that fire during the next minutes, one of which fails, and some jobs that are due much later.
     """
     draw = random.Random(4)
     items = [{"key": f"{draw.choice(KINDS)}/{n:06d}", "delay": draw.uniform(0, 300)} for n in range(3000)]

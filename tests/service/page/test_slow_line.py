@@ -48,9 +48,7 @@ def slow_line(page):
 @pytest.mark.usefixtures("slow_line")
 def test_first_rows(server, page):
     """
-    The first rows of the list appear after at most three round trips.
-
-    The files and data that they need are small enough to arrive within three seconds.
+    The first rows of the list appear after at most three round trips and three seconds.
     """
     items = [{"do": "set", "key": f"slow/{n}", "delay": 3600, "target": "log"} for n in range(JOBS)]
     server.ask("POST", "/v1/jobs:batch", {"items": items})

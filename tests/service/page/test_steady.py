@@ -1,7 +1,5 @@
 """
 Rows do not move while the pointer or the focus is on their list.
-
-Changes that would move rows are shown after both the pointer and the focus have left the list.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ JUMP = """
     chart.replaceChildren();
     return [row.getBoundingClientRect().top - there];
 """
-"""A script that measures by how many pixels the first firing moves when the lateness chart above it is redrawn."""
+"""A script that measures by how many pixels the first firing moves when the chart above it is redrawn."""
 
 
 @pytest.fixture
@@ -55,9 +53,7 @@ def note_of_new_rows(page, selector: str) -> str | None:
 @pytest.mark.usefixtures("calm")
 def test_under_the_pointer(server, page):
     """
-    While the pointer is on a list, its rows keep their place and show current values.
-
-    New rows are only counted, and are shown after the pointer has left the list.
+    While the pointer is on a list, its rows keep their place and show current values. New rows are only counted.
     """
     point(page, "#jobs li:nth-child(2) .row")
     server.job("PUT", "calm/0", {"delay": 500, "target": "log"})
@@ -94,9 +90,7 @@ def test_with_the_focus(server, page):
 
 def test_the_first_firing(server, page):
     """
-    The first firing makes the page draw the lateness chart above the list.
-
-    If the pointer is on the row of the firing, this row keeps its place.
+    The first firing makes the page draw a chart above the list. A row under the pointer keeps its place.
     """
     page.open(server)
     server.job("PUT", "alone", {"delay": 0, "handler": "works"})
@@ -106,9 +100,7 @@ def test_the_first_firing(server, page):
 
 def test_firings(server, page):
     """
-    While the pointer is on the list of firings, new firings are only counted, and are shown later.
-
-    The same happens if the user stops the list with the button "Hold".
+    While the pointer is on the list of firings, or after the button "Hold", new firings are only counted.
     """
     page.open(server)
     server.job("PUT", "first", {"delay": 0, "handler": "works"})
@@ -130,9 +122,9 @@ def test_firings(server, page):
 
 def test_letters(server, page):
     """
-    While the pointer is on the list of dead letters, a new letter is only counted.
+    While the pointer is on the list of dead letters, a new dead letter is only counted.
 
-    If the user removes a letter there, it disappears at once.
+    If the user removes a dead letter from the list, it disappears at once.
     """
 
     def die(key: str) -> None:

@@ -28,9 +28,7 @@ SOON, FAR = ({"delay": delay, "target": "log"} for delay in (0.5, 3600))
 @pytest.fixture
 def service(start, tmp_path):
     """
-    Return a service with tokens, and a function that sets a job.
-
-    The function uses the token for all keys.
+    Return a service with tokens, and a function that sets a job with the token for all keys.
     """
     tokens = (
         Token(Access.WRITE, digest_of(ALL), until=time.time() + 3600),
@@ -101,9 +99,9 @@ def test_a_restricted_token_in_a_view_of_all_jobs(service, page):
 
 def test_a_restriction_that_is_reported_late(service, page, sign_in):
     """
-    A view of all jobs was opened with a token that is valid only for one prefix.
+    A view of all jobs was opened with a token that turns out to be valid only for one prefix.
 
-    When the stream reports this restriction, the page shows the overview in place of the view.
+    The page then shows the overview.
     """
     _, put = service
     assert put("team/tea", FAR).status == 201
@@ -121,7 +119,7 @@ def test_a_token_for_one_prefix(service, page, sign_in):
     """
     With a token for one prefix, the page shows and changes only jobs with this prefix.
 
-    The page says that other jobs are not shown, and sends no request that the service would refuse.
+    It says that other jobs are not shown, and sends no request that the service would refuse.
     """
     server, put = service
     for key in ("team/tea", "team/toast", "other", "teal"):

@@ -1,8 +1,7 @@
 """
 The part of the river that shows earlier times. It has no dots.
 
-In their place it shows figures of all nodes for each minute or quarter of an hour, and marks for events such as the
-death of a node.
+It shows figures of all nodes for each minute or quarter of an hour, and marks for events such as the death of a node.
 """
 
 from __future__ import annotations
@@ -76,9 +75,9 @@ def kept(start, tmp_path):
 
 def test_two_days(kept, page):
     """
-    With the keyboard, the mouse wheel or a pinch, the user can zoom out to the last two days.
+    The user can zoom out to the last two days.
 
-    The river then shows the figures of all nodes. The death of a node is shown as a mark and as text.
+    The river then shows the figures of all nodes, and the death of a node.
     """
 
     def label() -> str:

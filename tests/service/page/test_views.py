@@ -28,8 +28,6 @@ DEAD = {"delay": 0, "handler": "fails", "retry": {"attempts": 1}}
 def letters(server):
     """
     Return the keys of three dead letters.
-
-    At the end the fixture removes the remaining letters.
     """
     keys = [f"letter/{n}" for n in range(3)]
     with server.live() as live:
@@ -47,9 +45,6 @@ def letters(server):
 
 
 def open_view(page, server, name: str) -> None:
-    """
-    Open the view *name* by its link.
-    """
     page.open(server)
     page.click(f"#views [href='#{name}']")
     page.wait_for(lambda: page.find(f"[data-view={name}]").is_displayed())
@@ -57,9 +52,7 @@ def open_view(page, server, name: str) -> None:
 
 def test_replay_from_the_letters(server, page, letters):
     """
-    The tab of the dead letters shows their number, and the list shows their errors.
-
-    If a letter is replayed and fails, it is a dead letter again.
+    The page shows the number of dead letters and their errors. A replayed job that fails is a dead letter again.
     """
     open_view(page, server, "dead")
     page.wait_for(lambda: set(letters) <= set(page.texts("#letters .key")))
@@ -73,9 +66,7 @@ def test_replay_from_the_letters(server, page, letters):
 
 def test_remove_from_the_letters(server, page, letters):
     """
-    A dead letter is removed after a confirmation.
-
-    It leaves the list.
+    A dead letter can be removed after a confirmation, and then leaves the list.
     """
     open_view(page, server, "dead")
     remove = f"[aria-label='Remove {letters[1]}']"
@@ -88,7 +79,7 @@ def test_remove_from_the_letters(server, page, letters):
 
 def test_replay_all(server, page, letters):
     """
-    After a confirmation all letters are replayed.
+    After a confirmation all dead letters are replayed.
     """
     before = {key: server.job("GET", key).json["generation"] for key in letters}
     open_view(page, server, "dead")
@@ -100,7 +91,7 @@ def test_replay_all(server, page, letters):
 
 def test_a_late_answer(server, page, letters):
     """
-    If a letter is removed and an older answer of the service then arrives late, the letter does not appear again.
+    If a dead letter is removed, an older answer that arrives late does not bring it back.
     """
     page.open(server)
     page.hold("/v1/jobs?state=dead")
@@ -114,9 +105,7 @@ def test_a_late_answer(server, page, letters):
 
 def test_schedules(server, page):
     """
-    Recurring jobs are listed with their rule and next runs.
-
-    They can be found by prefix, and opened.
+    Recurring jobs are listed with their rule and next runs. They can be found by prefix, and opened.
     """
     server.job("PUT", "sched/cron", {"cron": "0 4 * * *", "tz": "Europe/Berlin", "target": "log"})
     server.job("PUT", "sched/every", {"every": 7200, "target": "log"})
@@ -136,7 +125,7 @@ def test_schedules(server, page):
 
 def test_fleet_of_one(server, page):
     """
-    The fleet view shows the shard of a SQLite file in the row of its owner, and the speed of the store's commits.
+    The fleet view shows the shard of a SQLite file, its owner, and the speed of the store's commits.
     """
     open_view(page, server, "fleet")
     page.wait_for(lambda: page.texts("#lanes .cells li") == ["0"])
@@ -149,9 +138,7 @@ def test_fleet_of_one(server, page):
 
 def test_the_wheel_turns(server, page):
     """
-    A job that is due soon is shown in a slot of the wheel in which the service's process keeps its next jobs.
-
-    The hands of the wheel move.
+    A job that is due soon is shown in a slot of the wheel, and the hands of the wheel move.
     """
     server.job("PUT", "soon", {"delay": 50, "handler": "works"})
     open_view(page, server, "wheel")
@@ -165,9 +152,7 @@ def test_the_wheel_turns(server, page):
 
 def test_a_far_job_is_in_an_outer_ring(server, page):
     """
-    A job that is due next year is shown in an outer ring of the wheel.
-
-    Its slot shows a span of time. The slot and the table both link to the job.
+    A job that is due next year is shown in an outer ring of the wheel, in a slot that shows a span of time.
     """
     server.job("PUT", "far/away", {"delay": 400 * 86_400, "target": "log"})
     open_view(page, server, "wheel")
@@ -187,9 +172,7 @@ def test_a_far_job_is_in_an_outer_ring(server, page):
 
 def test_each_view_has_an_address(server, page):
     """
-    Each view has an address, which works with the browser's Back button. Each view can be opened with the keyboard.
-
-    Only one view is visible at a time.
+    Each view has an address, which works with the browser's Back button. Only one view is visible at a time.
     """
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")
     page.wait_for(lambda: page.find("[data-view=fleet]").is_displayed())
@@ -216,8 +199,6 @@ def test_an_address_without_a_view(server, page, name):
 def test_no_outline_around_the_page(server, page):
     """
     If the address of a view moves the focus to the page's content, no outline is drawn around it.
-
-    This holds even for users who use the keyboard.
     """
     page.browser.get(f"http://{server.host}:{server.port}/#fleet")
     page.wait_for(lambda: page.find("[data-view=fleet]").is_displayed())
@@ -230,9 +211,7 @@ def test_no_outline_around_the_page(server, page):
 
 def test_each_job_has_an_address(server, page):
     """
-    Every job has an address, whatever its key, and the address works with the browser's Back button.
-
-    If the job is closed, the address is again that of the view.
+    Every job has an address, whatever its key. If the job is closed, the address is again that of the view.
     """
     key = "tea/50 %?state=dead#\u202egnp.exe"
     shown = printable(key)
@@ -259,7 +238,7 @@ def test_each_job_has_an_address(server, page):
 
 def test_filters_are_in_the_address(server, page):
     """
-    The address of the page keeps the search, and the search is restored from it.
+    The address of the page keeps the search.
     """
     for key in ("links/a", "links/b", "other"):
         server.job("PUT", key, {"delay": 3600, "target": "log"})
