@@ -20,9 +20,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys) -> Run:
     """
-    Return a function that runs `tickwheel` with arguments in the test's folder and without a terminal.
-
-    The command runs inside the test's process, because this saves a second each time. Unexpected errors are raised.
+    Return a function that runs `tickwheel` in the test's folder, without a terminal and inside the test's process.
     """
     monkeypatch.chdir(tmp_path)
 
@@ -63,8 +61,6 @@ main()
 def start(tmp_path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """
     Return a function that starts `tickwheel` in a process that Ctrl-C can end.
-
-    The process writes its temporary files into the test's folder.
     """
     started = []
 

@@ -28,9 +28,7 @@ def keys(run, *options):
 @pytest.mark.parametrize("form", ["lines", "list", "table"])
 def test_apply(run, tmp_path, form):
     """
-    A file in any of the formats can be applied, and the changes are printed.
-
-    If the same file is applied again, nothing changes.
+    A file in any of the formats can be applied. If the same file is applied again, nothing changes.
     """
 
     def write(*rows):
@@ -116,7 +114,7 @@ def test_refused(run, text, options, words):
 
 def test_an_empty_file(run):
     """
-    An empty file cancels all jobs of the manifest, if an option allows this.
+    An empty file cancels all jobs of the manifest, but only with an option that allows this.
     """
     apply = ("schedule", "apply", "-", "--manifest", "m")
     run(*apply, stdin=line("a"))
@@ -126,9 +124,7 @@ def test_an_empty_file(run):
 
 def test_an_export_is_a_manifest(run):
     """
-    Each line of an export contains the name of the job's manifest.
-
-    The lines can be declared again as this manifest, or imported as jobs of this manifest.
+    Each line of an export contains the name of the job's manifest, and can be declared or imported again.
     """
     run("schedule", "apply", "-", "--manifest", "m", stdin=line("a", payload=[1]) + "\n" + line("b"))
     lines = run("export").stdout
@@ -144,8 +140,6 @@ def test_an_export_is_a_manifest(run):
 def test_an_import_that_declares(run, kind):
     """
     If a file is imported again as a manifest, jobs whose lines were removed from the file are cancelled.
-
-    Jobs from an earlier import of the file become jobs of the manifest.
     """
     texts = {
         "crontab": ["0 5 * * * one\n0 6 * * * two\n", "0 6 * * * two\n"],

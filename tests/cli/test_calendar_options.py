@@ -1,5 +1,5 @@
 """
-Command-line options for the parts of calendar rules.
+Command-line options for calendar rules.
 """
 
 from __future__ import annotations

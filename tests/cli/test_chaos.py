@@ -49,7 +49,7 @@ def judged(answer: subprocess.CompletedProcess[str], folder: Path) -> tuple[dict
 @pytest.mark.needs("signal.SIGSTOP")
 def test_sqlite(run, tmp_path: Path) -> None:
     """
-    While a service on SQLite is killed, paused or cut off from its receiver, no job is lost, runs twice or runs early.
+    While a service on SQLite is killed, paused or cut off, no job is lost, runs twice or runs early.
     """
     figures, history = judged(run("chaos", *SHORT, "--seed", "3", "--fault", "kill,pause,cut-target"), tmp_path)
     assert {fault.kind for fault in history.faults} >= {"kill"}
@@ -80,9 +80,7 @@ def test_it_is_refused_without_sigstop(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
 def test_the_service_ends_with_the_command(start, until, tmp_path: Path, number: str) -> None:
     """
-    However the command ends, its service ends, too.
-
-    After Ctrl-C, SIGTERM or SIGHUP, the findings are printed, and no temporary folder is left behind.
+    However the command ends, its service ends, too, the findings are printed, and no temporary folder is left behind.
     """
     store = f"sqlite:///{tmp_path / 'jobs.db'}"
     history = tmp_path / "history.json"

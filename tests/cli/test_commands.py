@@ -57,9 +57,7 @@ def test_pause_and_resume(run):
 
 def test_the_author_of_a_pause(run):
     """
-    `--by` sets the author of a pause or of a resume.
-
-    The author is shown with the job, in the job's history, and in the list of paused scopes.
+    `--by` sets the author of a pause or of a resume. The job, its history and the list of paused scopes show it.
     """
     run("set", "tea", "--every", "1h", "--target", "log")
     for chosen in (("tea",), ("--prefix", "t"), ("--scope", "log")):
@@ -82,9 +80,7 @@ def test_the_author_of_a_pause(run):
 
 def test_backfill(run):
     """
-    A backfill first counts the runs of an hour, and then sets a job for each run, in two parts.
-
-    If the backfill is repeated, no job is set twice.
+    A backfill counts the runs of an hour, and then sets a job for each run. If it is repeated, no job is set twice.
     """
     run("set", "chime", "--every", "10m", "--target", "log")
     due_at = datetime.fromisoformat(json.loads(run("get", "chime", "--json").stdout)["due_at"])
@@ -103,9 +99,7 @@ def test_backfill(run):
 
 def test_scopes(run):
     """
-    A target can be paused with a note, listed and resumed. A target that does not exist is refused.
-
-    Each pause needs either keys, a filter or a scope (a handler, a queue, a target or all jobs).
+    A target can be paused with a note, listed and resumed. Each pause needs keys, a filter or a scope.
     """
     run("set", "tea", "--delay", "1h", "--target", "log")
     assert run("pause", "--scope", "log", "--note", "no milk").stdout.startswith("paused log, since ")
@@ -202,9 +196,7 @@ def test_change(run):
 
 def test_lists_can_be_continued(run, monkeypatch):
     """
-    If a list reaches its limit or is interrupted, the jobs that were read before are printed.
-
-    The command also prints the key from which to continue.
+    If a list reaches its limit or is interrupted, the jobs so far are printed, and the key from which to continue.
     """
     lines = "\n".join(f"{n % 60} * * * * job {n}" for n in range(1100))
     run("import", "crontab", "-", "--prefix", "j/", stdin=lines)
@@ -319,7 +311,7 @@ def test_a_key_that_is_not_utf8(run_process):
 
 def test_the_command_in_a_separate_process(run_process):
     """
-    Run in a separate process, the command has the documented exit code and writes to the right streams.
+    If the command runs in a separate process, its exit code and its two output streams are as documented.
     """
     answer = run_process("set", "a", "--delay", "1h", "--target", "log")
     assert (answer.returncode, answer.stderr) == (0, "")
@@ -430,7 +422,7 @@ def test_a_recurring_job_set_again(run):
     """
     If a recurring job is set again with the same fields, nothing changes.
 
-    If it is set with different fields, it is changed. Only `--mode restart` begins a new series of runs.
+    Only `--mode restart` begins a new series of runs.
     """
     rule = ("set", "series", "--every", "1h", "--target", "log")
     assert run(*rule).stdout.startswith("created series")

@@ -83,9 +83,9 @@ def test_variables(run):
 
 def test_zones(run):
     """
-    CRON_TZ sets the time zone for the lines below it. An empty CRON_TZ restores the default zone.
+    CRON_TZ sets the time zone for the lines below it, and an empty CRON_TZ restores the default zone.
 
-    TZ applies only to the commands. A remark in the output says so.
+    TZ applies only to the commands, and a remark in the output says so.
     """
     text = (
         "0 1 * * * first\nCRON_TZ='Asia/Tokyo'\n0 1 * * * second\nTZ=America/New_York\n0 1 * * * third\n"
@@ -102,9 +102,7 @@ def test_zones(run):
 
 def test_keys_follow_commands(run, tmp_path):
     """
-    If lines are added above the line of a job, or the times in its line change, the job keeps its key.
-
-    It also keeps its pause.
+    If lines are added, or the times in a job's line change, the job keeps its key and its pause.
     """
     (tmp_path / "ct").write_text("0 5 * * 1 /usr/bin/backup --all\n@hourly b\n@daily b\n")
     assert run("import", "crontab", "ct").returncode == 0
@@ -123,8 +121,6 @@ def test_keys_follow_commands(run, tmp_path):
 def test_lines_that_are_gone(run, tmp_path):
     """
     If lines were removed from a crontab, the import names and counts their jobs, but does not cancel them.
-
-    Jobs of other imports are ignored.
     """
     (tmp_path / "ct").write_text("0 5 * * 1 a\n@hourly b\n@daily c\n")
     run("import", "crontab", "ct")
@@ -141,9 +137,7 @@ def test_lines_that_are_gone(run, tmp_path):
 
 def test_system_crontab(run):
     """
-    In the crontab of the system, each line names a user before the command.
-
-    Such a line is refused unless `--system` is given. Otherwise the user would be mistaken for the command.
+    In the crontab of the system, each line names a user before the command. Such a line is refused without `--system`.
     """
     text = "17 * * * * root cd / && run-parts --report /etc/cron.hourly\n"
     answer = run("import", "crontab", "-", stdin=text)
@@ -159,8 +153,6 @@ def test_system_crontab(run):
 def test_six_fields(run):
     """
     A line with six time fields is refused unless an option allows it.
-
-    In cron, the sixth field would be the command.
     """
     for sixth in ("*", "5", "*/2", "1-5", "1,3"):
         answer = run("import", "crontab", "-", stdin=f"0 30 2 * * {sixth} backup\n")

@@ -40,8 +40,6 @@ INSERT INTO django_celery_beat_solarschedule VALUES (1, 'sunset', 1, 1);
 def test_tasks_are_imported(run, tmp_path, monkeypatch):
     """
     The imported tasks have the same names, arguments, options, zones and states.
-
-    The import names the fields that it cannot read.
     """
     monkeypatch.setenv("TICKWHEEL_TARGET_CELERY", "celery+redis://localhost:6379/0")
     begun = datetime.now(UTC)

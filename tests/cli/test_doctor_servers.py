@@ -109,8 +109,6 @@ def test_a_long_transaction(postgres, database, jobs_url, monkeypatch):
 def test_poolers(database, make_pgbouncer, jobs_url):
     """
     If a pooler is used and the URL does not say so, the doctor reports it.
-
-    If the URL says so, or if no pooler is used, the check passes.
     """
     pooler = make_pgbouncer("ignore_startup_parameters = options").url(database)
     with pytest.raises(StoreError, match="pooler=transaction"):
@@ -122,10 +120,7 @@ def test_poolers(database, make_pgbouncer, jobs_url):
 
 def test_replication(postgres_pair, until, monkeypatch):
     """
-    The doctor names the standbys that must confirm each commit.
-
-    It also reports standbys that need not confirm commits, that lag or that are unreachable, and replication slots that
-    no standby uses.
+    The doctor names the standbys that must confirm each commit. It reports other standbys and unused slots.
     """
     primary, standby = postgres_pair.primary, postgres_pair.standby
     url = primary.url("postgres")
@@ -154,9 +149,7 @@ def test_replication(postgres_pair, until, monkeypatch):
 
 def test_replicas(make_redis, until):
     """
-    The doctor says how many replicas the server requires for a write.
-
-    If the server refuses writes because of this requirement, the doctor reports it.
+    The doctor says how many replicas the server requires for a write, and whether writes are refused because of this.
     """
     server = make_redis()
     assert all(is_well for is_well, _ in found(server.url()).values())
@@ -201,7 +194,7 @@ def test_a_replica_that_lags(make_redis, until, monkeypatch):
 
 def test_a_redis_that_cannot_save(make_redis, until):
     """
-    If Redis cannot write to its disk, the doctor says which kind of write failed, until such a write succeeds.
+    If Redis cannot write to its disk, the doctor says which kind of write failed.
     """
     server = make_redis()
     file = server.folder / "dump.rdb"
@@ -215,9 +208,7 @@ def test_a_redis_that_cannot_save(make_redis, until):
 
 def test_partitions(make_redis):
     """
-    If only some partitions have a problem, the finding names them.
-
-    If one partition is unreachable, problems of other partitions are still found.
+    If only some partitions have a problem, the finding names them, even if one partition is unreachable.
     """
     cluster = RedisCluster(make_redis, replicas=0)
     url = f"{cluster.url}partitions=3"
@@ -237,9 +228,7 @@ def test_partitions(make_redis):
 
 def test_handlers_of_nodes(redis_server, until, run):
     """
-    If only one of two nodes has a handler, the doctor names the handler and the node.
-
-    If a job needs a handler that no node has, the doctor reports the handler.
+    The doctor reports a handler that only one of two nodes has, and a handler that a job needs but no node has.
     """
     url = redis_server.empty_url("&lease_s=1")
     with closing(Scheduler(url)) as one, closing(Scheduler(url)) as other:
@@ -260,7 +249,7 @@ def test_handlers_of_nodes(redis_server, until, run):
 
 def test_handlers_that_are_not_reported():
     """
-    The doctor does not say that a handler is missing if it might only be missing in a node's truncated report.
+    The doctor does not say that a handler is missing if it may be in the truncated part of a node's report.
 
     A dead node counts as a node without handlers.
     """

@@ -27,8 +27,6 @@ SET = ("set", "k", "--target", "log")
 def test_options_are_named(run, arguments, said):
     """
     An error names the option, even if the value is refused only by a later check.
-
-    With --json, the error is a document.
     """
     run(*SET, "--delay", "1h")
     answer = run(*arguments)

@@ -17,7 +17,7 @@ from tickwheel.testing.store_suite._history import record_of
 @pytest.fixture
 def failed(tmp_path):
     """
-    Create a store in the working folder. The history of its job has two records.
+    Create a store with one job, whose history has two records.
     """
     store = open_store(f"sqlite:///{tmp_path / 'tickwheel.db'}")
     (lease,) = store.acquire("owner")
@@ -34,9 +34,7 @@ def failed(tmp_path):
 @pytest.mark.usefixtures("failed")
 def test_history(run):
     """
-    Records are printed one per line, the newest first.
-
-    An option adds tracebacks, in which control characters are escaped.
+    Records are printed one per line, the newest first. An option adds tracebacks.
     """
     answer = run("history", "k\n")
     assert answer.returncode == 0, answer.stderr
@@ -57,8 +55,6 @@ def test_history(run):
 def test_pages_of_history(run):
     """
     If there are more records than fit on a page, the command prints where to continue.
-
-    Together, the pages contain all records.
     """
     first = run("history", "k\n", "--limit", "1")
     assert "\tdied\t" in first.stdout

@@ -57,9 +57,7 @@ def test_stages(run, url, tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(start, until, url, tmp_path: Path, number: int) -> None:
     """
-    If a load is ended by Ctrl-C or SIGTERM, the figures of the finished part are printed.
-
-    No job of the load is pending afterwards.
+    If a load is ended by Ctrl-C or SIGTERM, the figures of the finished part are printed, and no job is left.
     """
 
     def pending() -> int:
@@ -90,7 +88,7 @@ def test_a_missed_threshold_is_the_exit_code(run, url) -> None:
 
 def test_all_requests_are_refused(run, url) -> None:
     """
-    If the service refuses all requests, the command reports that the service sustained no rate, and gives the reason.
+    If the service refuses all requests, the command says that it sustained no rate, and gives the reason.
     """
     answer = run("load", url, "--stage", "20:200ms", "--target", "nowhere", "--threshold", "p99=50ms")
     assert (answer.returncode, "no request was answered at 20 a second" in answer.stderr) == (11, True)

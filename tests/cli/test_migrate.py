@@ -32,9 +32,7 @@ def keys_of(run, store):
 
 def test_moves_all(filled):
     """
-    All jobs are moved and counted.
-
-    Jobs that were set during the first run are moved by a second run.
+    All jobs are moved and counted. Jobs that were set during the first run are moved by a second run.
     """
     done = filled("migrate", FROM, TO)
     assert done.returncode == 0, done.stderr
@@ -68,9 +66,7 @@ def test_dry_run(filled):
 
 def test_conflicts_are_printed(filled):
     """
-    If a key exists in both stores, both jobs stay where they are.
-
-    The key is printed, and the command fails.
+    If a key exists in both stores, the command fails and prints the key, and both jobs stay where they are.
     """
     assert filled("set", "b", "--delay", "1h", "--handler", "h", "--store", TO).returncode == 0
     done = filled("migrate", FROM, TO)
@@ -82,7 +78,7 @@ def test_conflicts_are_printed(filled):
 
 def test_an_interrupted_migration_is_continued(filled, tmp_path):
     """
-    If a migration is interrupted, the next run completes it, and counts the jobs as resumed.
+    If a migration is interrupted, the next run completes it.
     """
 
     def interrupt(step):
@@ -135,9 +131,7 @@ def test_wrong_stores(filled, source, target, code, message):
 
 def test_a_dead_letter_is_not_taken_for_a_parked_job(filled, tmp_path):
     """
-    A dead letter of the user is moved unchanged.
-
-    It is not mistaken for a job that an interrupted migration has set aside.
+    A dead letter of the user is moved unchanged, and is not mistaken for a job of an interrupted migration.
     """
     store = open_store(f"sqlite:///{tmp_path}/from.db")
     store.apply([model.Adopt(model.Job("dead", 0, 5, state=model.State.DEAD, error="it broke"))])

@@ -75,7 +75,7 @@ def test_incidents(run, dead):
     """
     Dead letters are grouped by error and can be searched.
 
-    The letters of an incident are replayed at a given rate, the latest first.
+    The dead letters of an incident are replayed at a given rate, the latest first.
     """
     (line,) = run("dead", "incidents").stdout.splitlines()
     fingerprint, letters, _, _, places, raised_in, error = line.split("\t")
@@ -115,9 +115,7 @@ def test_run_now(run):
 
 def test_schedules(run):
     """
-    Recurring jobs are listed with their rule and next runs.
-
-    The runs of a rule can be previewed before a job is set.
+    Recurring jobs are listed with their rule and next runs. A rule can be previewed before a job is set.
     """
     run("set", "weekly", "--cron", "0 9 * * MON", "--tz", "Europe/Berlin", "--target", "log")
     run("set", "often", "--every", "90", "--target", "log")
@@ -162,7 +160,7 @@ def test_all_of_a_rule_is_shown(run):
 @pytest.mark.parametrize("line", ["hello", "0 0 31 2 *", ""])
 def test_lines_that_never_fire(run, line):
     """
-    If a rule cannot be previewed, for example because it never fires, the error names the rule.
+    If a rule cannot be previewed, the error names the rule.
     """
     answer = run("schedule", "next", line)
     assert answer.returncode == 2
@@ -171,9 +169,7 @@ def test_lines_that_never_fire(run, line):
 
 def test_token(run, tmp_path):
     """
-    A token is printed once, and the service accepts it.
-
-    The hash of the token is written to a file that only the owner of the file may read.
+    A token is printed once, and the service accepts it. Its hash is written to a private file.
     """
     file = tmp_path / "tokens"
     read = run("token", "read", "--file", "tokens", "--comment", "the board\nwrite " + "0" * 64).stdout.strip()
@@ -192,8 +188,6 @@ def test_token(run, tmp_path):
 def test_token_after_a_line_without_an_end(run, tmp_path):
     """
     If the last line of the token file has no line end, a new token still gets a line of its own.
-
-    No empty line is added.
     """
     file = tmp_path / "tokens"
     first = run("token", "read", "--file", "tokens").stdout.strip()
@@ -216,9 +210,7 @@ def test_token_with_an_empty_prefix(run, tmp_path):
 
 def test_token_without_a_file(run):
     """
-    If no token file is given, the line for the file is printed on stderr.
-
-    So stdout has only the token and can be piped.
+    If no token file is given, only the token is printed on stdout. The line for a token file is printed on stderr.
     """
     answer = run("token", "write")
     assert answer.stdout.count("\n") == 1
@@ -237,8 +229,6 @@ def test_token_file_that_cannot_be_written(run):
 def test_doctor_finds_no_problem(run):
     """
     On a healthy machine, the doctor reports no problem, whether or not the store exists.
-
-    It reports the clock if the machine's date is before 2024.
     """
     wrong = {"clock"} if datetime.now(UTC).year < 2024 else set()
     answer = run("doctor")
@@ -325,9 +315,7 @@ def test_doctor_without_zone_data(run, monkeypatch):
 @pytest.mark.parametrize(("offset_ms", "is_well"), [(-999, True), (2_500, False), (-2_500, False), (0, True)])
 def test_doctor_compares_clocks(offset_ms, is_well):
     """
-    A clock of the store that differs by less than a second from the machine's clock is accepted.
-
-    The doctor reports larger differences.
+    The doctor reports a store's clock that differs by a second or more from the machine's clock.
     """
     (found,) = doctor.state_findings({"offset_ms": offset_ms, "waiting_for_handler": []}, [])
     assert (found[0], found[1]) == ("store's clock", is_well)
@@ -350,8 +338,6 @@ def test_doctor_compares_versions(versions, is_well):
 def test_doctor_compares_zone_data(releases, is_found):
     """
     The doctor reports nodes that have different releases of the time zone data.
-
-    It ignores nodes whose release is unknown.
     """
     nodes = [Node(f"node {number}", 5, 0, {"zones": release}) for number, release in enumerate(releases)]
     found = {each[0]: each for each in doctor.state_findings({"offset_ms": 0, "waiting_for_handler": []}, nodes)}
@@ -373,7 +359,7 @@ def test_doctor_finds_missing_libraries(run, monkeypatch):
 
 def test_doctor_finds_a_clock_that_was_never_set(monkeypatch):
     """
-    If the machine's clock shows a year long past, the doctor says that the clock was not set since the machine started.
+    If the machine's clock shows a year long past, the doctor says that the clock was never set.
     """
     assert [each[1] for each in doctor.clock_findings()] == [True]
     monkeypatch.setattr(doctor.time, "gmtime", lambda: time.struct_time((1970, 1, 1, 0, 0, 0, 3, 1, 0)))
@@ -398,8 +384,6 @@ def test_doctor_finds_a_bad_disk(run, monkeypatch):
 def test_doctor_finds_a_target_that_is_built_in(run, monkeypatch):
     """
     If an environment variable defines a target with the name of a built-in target, the doctor reports it.
-
-    `set` and `serve` refuse such a variable.
     """
     monkeypatch.setenv("TICKWHEEL_TARGET_LOG", "redis://localhost/")
     answer = run("doctor")
@@ -457,9 +441,7 @@ def test_top_without_a_service(run, monkeypatch, url, code):
 
 def test_dead_list_with_a_limit(run, dead):
     """
-    With `--limit`, `dead list` shows that number of jobs in order of keys.
-
-    Without a limit it shows all.
+    With `--limit`, `dead list` shows that number of jobs in order of keys. Without it, all are shown.
     """
     keys = [json.loads(line)["key"] for line in run("dead", "list", "--json", "--limit", "2").stdout.splitlines()]
     assert keys == sorted(dead)[:2]

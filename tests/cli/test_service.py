@@ -170,7 +170,7 @@ def tokyo(monkeypatch):
 
 def test_top_is_in_the_local_zone(ask, url, tokyo):
     """
-    `top` shows the times of firings in the time zone of the machine on which `top` runs.
+    `top` shows the times of firings in the time zone of its own machine.
     """
     ask("set", "now", "--delay", "0", "--target", "log")
     while not (firings := got(url, "/v1/firings?limit=1")["firings"]):  # each check is one request
@@ -184,9 +184,7 @@ def test_top_is_in_the_local_zone(ask, url, tokyo):
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_top_is_as_wide_as_the_terminal(ask, url, monkeypatch, width):
     """
-    No line of `top` is wider than the terminal.
-
-    Figures and headings are never broken or cut, and long names are wrapped.
+    No line of `top` is wider than the terminal, and no figure is broken or cut.
     """
     monkeypatch.setenv("COLUMNS", str(width))
     ask("set", "a long key/" + "x" * 70, "--delay", "0", "--target", "log")
@@ -233,9 +231,7 @@ def test_failures(ask, run, url, monkeypatch):
 )
 def test_another_server(run, monkeypatch, status, headers, said):
     """
-    If the server is not a tickwheel service, the command says so.
-
-    If the server redirects, the token is not sent to the new address.
+    If the server is not a tickwheel service, the command says so, and does not follow a redirect.
     """
     asked = []
 

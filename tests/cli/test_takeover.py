@@ -89,9 +89,7 @@ def test_apscheduler(run, apscheduler):
 
 def test_intervals_of_apscheduler_count_elapsed_time(run, apscheduler):
     """
-    An interval keeps its phase when the clocks change.
-
-    This holds whenever the interval began, and however long APScheduler was stopped.
+    Intervals of APScheduler count elapsed time, so an imported interval keeps its phase when the clocks change.
     """
     day = timedelta(hours=24)
     begins = {month: datetime(2026, month, 1, 9, tzinfo=BERLIN) for month in (1, 7)}
@@ -125,9 +123,7 @@ def redis_url(redis_server):
 
 def test_apscheduler_on_redis(run, redis_url):
     """
-    The jobs of a RedisJobStore are imported in the same way as the jobs of a database.
-
-    If Redis does not have the key that contains the jobs, the error names this key.
+    The jobs of a RedisJobStore are imported. If their key in Redis is missing, the error names it.
     """
     background = pytest.importorskip("apscheduler.schedulers.background", reason="APScheduler is not installed")
     store = pytest.importorskip("apscheduler.jobstores.redis").RedisJobStore
@@ -154,7 +150,7 @@ def test_apscheduler_on_redis(run, redis_url):
 
 def test_apscheduler_copied_from_a_store_that_is_not_read(run, apscheduler, tmp_path):
     """
-    Jobs in a store that the import cannot read can first be copied with APScheduler to a store that it can read.
+    Jobs in a store that the import cannot read can first be copied to another store with APScheduler.
     """
     apscheduler.add_jobstore("memory", "other")
     apscheduler.add_job("builtins:print", "interval", hours=1, id="hourly", args=["now"], jobstore="other")
@@ -180,9 +176,7 @@ def test_a_redis_that_does_not_answer(run):
 @pytest.mark.parametrize("kind", ["pickle", "json"])
 def test_apscheduler_4(run, tmp_path, kind):
     """
-    Schedules of APScheduler 4 keep their ids, due times, phases, zones and arguments.
-
-    They may be stored as pickles or as JSON.
+    Schedules of APScheduler 4, as pickles or JSON, keep their ids, due times, phases, zones and arguments.
     """
     recorded = (Path(__file__).parent / "apscheduler4" / f"{kind}.sql").read_text()
     with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
@@ -272,9 +266,7 @@ def test_crons_fire_when_apscheduler_does(run, apscheduler, fields):
 
 def test_features_without_a_counterpart(run, apscheduler):
     """
-    If a job uses a feature that tickwheel does not have, the import stops and names the feature and the reason.
-
-    An option skips such jobs instead.
+    If a job uses a feature that tickwheel does not have, the import stops and names it. An option skips the job.
     """
     combining = pytest.importorskip("apscheduler.triggers.combining")
     interval = pytest.importorskip("apscheduler.triggers.interval")
@@ -316,8 +308,6 @@ def test_features_without_a_counterpart(run, apscheduler):
 def test_no_table(run, tmp_path):
     """
     If a database lacks the table of APScheduler's jobs, the error names the table.
-
-    If a file is not a database, the error says that it cannot be read.
     """
     (tmp_path / "none.db").touch()
     assert "there is no table 'apscheduler_jobs'" in run("import", "apscheduler", "sqlite:///none.db").stderr
@@ -376,18 +366,14 @@ def check_celery(jobs):
 
 def test_celerybeat_settings(run, celery_app):
     """
-    The beat schedule of a Celery application can be imported.
-
-    The jobs send their tasks to the workers of the application.
+    The beat schedule of a Celery application can be imported. The jobs send tasks to the application's workers.
     """
     check_celery(imported(run, "celerybeat", f"{celery_app}:app"))
 
 
 def test_celerybeat_settings_of_django(run, celery_app, tmp_path):
     """
-    The import also reads a settings module that uses Django's names for the settings.
-
-    Schedules that tickwheel cannot represent are named.
+    The import also reads a settings module with Django's names, and names schedules that tickwheel cannot represent.
     """
     (tmp_path / f"{celery_app}_settings.py").write_text(
         f"from {celery_app} import bad\nCELERY_BEAT_SCHEDULE = bad\nCELERY_TIMEZONE = 'UTC'\n"
@@ -409,9 +395,7 @@ def test_celerybeat_settings_of_django(run, celery_app, tmp_path):
 
 def test_celerybeat_file(run, celery_app, tmp_path):
     """
-    The schedule file of beat can be imported, and no code in the file is executed.
-
-    Intervals keep their phase.
+    The schedule file of beat can be imported, and intervals keep their phase. No code in the file is executed.
     """
     beat = pytest.importorskip("celery.beat")
     app = __import__(celery_app).app
@@ -430,9 +414,7 @@ def test_celerybeat_file(run, celery_app, tmp_path):
 @pytest.mark.parametrize("source", ["app", "file", "settings"])
 def test_crontabs_of_celery_in_local_time(run, celery_app, tmp_path, source):
     """
-    If `enable_utc` is off and no time zone is set, crontabs are in the local time of the machine on which beat ran.
-
-    The import does not guess this zone: the user must name it.
+    If beat ran in the local time of its machine, the import does not guess this zone: the user must name it.
     """
     beat = pytest.importorskip("celery.beat")
     app = __import__(celery_app).app

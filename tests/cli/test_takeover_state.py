@@ -29,8 +29,6 @@ def change_day(instant):
 def is_skipped(instant):
     """
     Return True if *instant* is in the first hour after Berlin's clocks are set forward.
-
-    In this hour, APScheduler and Celery may run schedules for times that the clocks skip.
     """
     return timedelta(hours=1) <= instant - change_day(instant) <= timedelta(hours=2)
 
@@ -38,8 +36,6 @@ def is_skipped(instant):
 def is_lost(instant):
     """
     Return True if *instant* is in the first hour of the day after Berlin's change to summer time.
-
-    APScheduler 3 omits runs in this hour.
     """
     return timedelta(hours=22) <= instant - change_day(instant) < timedelta(hours=23)
 
@@ -74,9 +70,7 @@ def imported(run, *arguments):
 
 def test_schedules_as_a_manifest(run, apscheduler):
     """
-    With --manifest, the recurring schedules are declared as a manifest.
-
-    If a schedule was removed before a second import, this import cancels its job.
+    With --manifest, recurring schedules are declared as a manifest. The job of a removed schedule is then cancelled.
     """
     now = datetime.now(UTC).replace(microsecond=0)
     for name in ("daily", "hourly"):
@@ -101,9 +95,9 @@ def test_schedules_as_a_manifest(run, apscheduler):
 
 def test_the_state_of_apscheduler(run, apscheduler):
     """
-    If a run was missed by less than its grace time, the imported job is due now.
+    If the last run was missed by less than its grace time, the imported job is due now.
 
-    If a run was moved, the job is due at the new time. Otherwise it is due at the next time of its rule.
+    If the next run was moved, the job is due at the new time, and otherwise at the next time of its rule.
     """
     now = datetime.now(UTC).replace(microsecond=0)
     far = now + timedelta(days=300)
@@ -136,7 +130,7 @@ def test_the_state_of_apscheduler(run, apscheduler):
 
 def test_a_date_of_apscheduler_that_was_missed(run, apscheduler):
     """
-    A one-time run that was missed by more than its grace time is not imported, because APScheduler would omit it.
+    A one-time run that was missed by more than its grace time is not imported.
     """
     past = datetime.now(UTC) - timedelta(hours=1)
     apscheduler.add_job("builtins:print", "date", run_date=past, id="missed", misfire_grace_time=60, next_run_time=past)
@@ -232,9 +226,7 @@ def is_known(instant):
 )
 def test_random_triggers_of_apscheduler_over_changes_of_the_clock(run, apscheduler, triggers, instants):
     """
-    In Berlin, random triggers have the same runs in tickwheel and in APScheduler, also when the clocks change.
-
-    There are two exceptions, which the page about migrating lists.
+    In Berlin, random triggers have the same runs in tickwheel and in APScheduler, with two documented exceptions.
     """
     draw = random.Random(51)
     for number in range(triggers):
@@ -253,9 +245,7 @@ def test_random_triggers_of_apscheduler_over_changes_of_the_clock(run, apschedul
 
 def test_the_state_of_beat(run, tmp_path, monkeypatch):
     """
-    If beat has missed a run, the imported job is due now.
-
-    For values that are valid but unusual, the import prints a remark.
+    If beat has missed a run, the imported job is due now. Unusual values lead to a remark.
     """
     beat = pytest.importorskip("celery.beat", reason="Celery is not installed")
     from celery import Celery  # noqa: PLC0415  after the check

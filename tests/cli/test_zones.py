@@ -22,8 +22,6 @@ def due(run, key):
 def test_a_time_is_read_in_its_zone(run, first):
     """
     A time without a UTC offset is read in the given zone, whatever the order of the options.
-
-    If the time has an offset, the zone does not change it.
     """
     options = {"--at": f"{YEAR}-12-24 09:00", "--tz": "Asia/Tokyo"}
     given = [word for name in sorted(options, key=lambda each: each != first) for word in (name, options[name])]
@@ -87,8 +85,6 @@ def test_times_in_the_past(run):
 def test_columns(run):
     """
     A table may have a column for a time and a column for its zone.
-
-    If one of them is invalid, the error names its column.
     """
     table = f"key,at,tz,cron,target\na,{YEAR}-12-24 09:00,Asia/Tokyo,,log\nb,,Asia/Tokyo,0 9 * * *,log\n"
     assert run("import", "csv", "-", stdin=table).stdout == "imported 2 jobs\n"
@@ -102,9 +98,7 @@ def test_columns(run):
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_a_key_that_appears_twice(run, form):
     """
-    If two lines have the same key, the second line is refused, and the error also names the first line.
-
-    Nothing is imported.
+    If two lines have the same key, the import is refused, and the error names both lines.
     """
     jsonl = '{"key": "a", "delay": 9, "target": "log"}\n\n{"key": "a", "delay": 10, "target": "log"}\n'
     text = jsonl if form == "jsonl" else "key,delay,target\na,9,log\na,10,log\n"

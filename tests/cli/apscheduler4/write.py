@@ -28,8 +28,6 @@ BERLIN = ZoneInfo("Europe/Berlin")
 END = datetime(2112, 1, 1, tzinfo=BERLIN)
 """
 End of the schedules: later than the date of any test run, but within a century.
-
-It is fixed because the stored dates cannot be relative.
 """
 SERIALIZERS = {"cbor": CBORSerializer, "json": JSONSerializer, "pickle": PickleSerializer}
 
