@@ -64,9 +64,7 @@ def test_a_slow_link_delays_and_keeps_the_order() -> None:
 
 def test_a_link_is_cut_and_closed() -> None:
     """
-    A cut ends all open connections of a link, but new connections are possible.
-
-    While a link is closed, it accepts no connection.
+    A cut ends all open connections of a link. A closed link accepts no connection.
     """
 
     async def talk() -> None:
@@ -107,9 +105,7 @@ def test_a_service_that_does_not_come_up(tmp_path: Path) -> None:
 @pytest.mark.needs("signal.SIGSTOP")
 def test_a_service_that_ends_badly(tmp_path: Path) -> None:
     """
-    If a service ends with an error after SIGTERM, this is reported.
-
-    If a service was killed, it can be started again on the same port.
+    If a service ends with an error after SIGTERM, this is reported. A killed service can be started again.
     """
     script = (
         "import signal, sys\n"

@@ -69,7 +69,7 @@ def test_replay_as_lines(run: Run) -> None:
 
 def test_tune(run: Run) -> None:
     """
-    The command advises a geometry (a tick and numbers of slots) and gives reasons, as text or as JSON.
+    The command advises a tick and numbers of slots, and gives reasons, as text or as JSON.
     """
     generated(run)
     text = run("tune", "trace.csv.gz").stdout
@@ -109,8 +109,6 @@ def test_watch(run: Run, tmp_path: Path) -> None:
 def test_a_replay_prints_each_design_when_it_is_done(run: Run, tmp_path: Path) -> None:
     """
     The result of each design is printed before the next design starts.
-
-    If a later design fails, the earlier results are not lost.
     """
     (tmp_path / "good.csv").write_text("t_us,op,key,delay_us\n0,S,tea,60000000\n")
     answer = run("replay", "good.csv", "--wheel", "heap", "--wheel", "single:tick=1,slots=5")
@@ -120,7 +118,7 @@ def test_a_replay_prints_each_design_when_it_is_done(run: Run, tmp_path: Path) -
 
 def test_watch_reads_only_the_beginning(run: Run, tmp_path: Path) -> None:
     """
-    `watch` reads only the beginning of a trace, so it takes only seconds even for a long trace.
+    `watch` reads only the beginning of a trace.
     """
     lines = [f"{number},S,timer {number},50000" for number in range(2_000)]
     (tmp_path / "long.csv").write_text("\n".join(["t_us,op,key,delay_us", *lines, "not a line"]))

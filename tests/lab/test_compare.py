@@ -84,8 +84,6 @@ def played(workload: Workload) -> tuple[int, int]:
 def test_a_workload_has_the_requested_size(pending: int) -> None:
     """
     A workload has about the requested number of pending timers, both at its start and at its end.
-
-    It has the requested number of steps.
     """
     workload = workload_of(TRACE, pending, 5_000)
     at_start, at_end = played(workload)
@@ -101,7 +99,7 @@ def test_a_workload_of_one_copy_is_the_trace() -> None:
     """
     A workload of a single copy has the same timers as the trace.
 
-    It begins with the timers that are pending after a tenth of the trace, and continues with the rest of the trace.
+    It begins with the timers that are pending after a tenth of the trace, and continues with the rest.
     """
     trace = [TraceOperation(0, "S", str(number), (number + 1) * 1_000_000) for number in range(20)]
     trace += [TraceOperation(500_000, "C", "5", 0), TraceOperation(10_000_000, "S", "late", 1_000_000)]
@@ -176,9 +174,7 @@ def test_the_figures_are_json(comparison: Comparison) -> None:
 
 def test_the_page_stands_alone(comparison: Comparison) -> None:
     """
-    The page of a comparison loads no other file, and its policy forbids loading.
-
-    Its HTML tags match, and each chart shows every design.
+    The page of a comparison loads no other file, its HTML tags match, and each chart shows every design.
     """
     page = render_report(comparison)
     tags = Tags(page)

@@ -27,17 +27,13 @@ def drawings() -> ModuleType:
 def test_a_drawing_is_current(name: str) -> None:
     """
     If a drawing is made again, it equals the drawing in the repository.
-
-    If this test fails, run `python scripts/drawings.py docs/explanation`.
     """
     assert drawings().DRAWINGS[name]() == (FOLDER / name).read_text("utf-8")
 
 
 def test_every_drawing_is_drawn() -> None:
     """
-    A picture in the docs is either made by a script, or made by hand and shown on the page with the same name.
-
-    The page on timing wheels shows or links all pictures that a script makes.
+    Each picture in the docs is made by a script, or is shown on the page with the same name.
     """
     by_hand = {path.name for path in FOLDER.glob("*.svg") if path.with_suffix(".md").exists()}
     names = {path.name for path in FOLDER.iterdir() if path.suffix in {".svg", ".html"}}

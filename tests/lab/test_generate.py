@@ -21,9 +21,7 @@ UNITS = {"s": 1, "h": 3_600, "d": 86_400}
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_load_is_a_trace(kind: str, tmp_path: Path) -> None:
     """
-    A load is sorted by time and is not longer than requested. The same seed gives the same load.
-
-    A load can be written and read like a trace.
+    A load is sorted by time, can be written and read like a trace, and is the same for the same seed.
     """
     load = Load(kind, seconds=20, size=200, seed=7)
     operations = list(generate(load))
@@ -39,9 +37,7 @@ def test_a_load_is_a_trace(kind: str, tmp_path: Path) -> None:
 
 def test_connections_are_mostly_cancelled() -> None:
     """
-    In a generated load of connections, traffic on a connection moves its idle timeout.
-
-    The close of the connection cancels the timeout. Few timeouts fire.
+    In a generated load of connections, traffic moves the idle timeout of a connection. Few timeouts fire.
     """
     counts = replay(generate(Load("connections", seconds=60, size=50)), HeapWheel()).counts
     assert counts.move > counts.set > 2_500
@@ -51,9 +47,7 @@ def test_connections_are_mostly_cancelled() -> None:
 
 def test_heartbeats_are_mostly_moved() -> None:
     """
-    In a generated load of heartbeats, every client has one timer, which its heartbeats move.
-
-    The timer fires if the client disappears.
+    In a generated load of heartbeats, each client has one timer, which fires only if the client disappears.
     """
     counts = replay(generate(Load("heartbeats", seconds=600, size=300)), HeapWheel()).counts
     assert counts.peak_pending == 300

@@ -1,7 +1,5 @@
 """
-The judge of a chaos run reads the recorded history of the run and reports every violation of tickwheel's guarantees.
-
-It reports no violation in a good history.
+The judge of a chaos run reports every violation of tickwheel's guarantees in the recorded history of the run.
 """
 
 from __future__ import annotations
@@ -138,7 +136,7 @@ def test_a_history_that_breaks_the_promise(name: str) -> None:
 
 def test_a_repeat_is_counted() -> None:
     """
-    If a fault explains why a firing was repeated, the repeat is counted, but it is not a violation.
+    A repeated firing that a fault explains is counted, but is not a violation.
     """
     verdict = judge(History([SET], [arrived(1_001), arrived(2_000, attempt=2)], [KILL]), IN_FLIGHT_MS)
     assert (verdict.repeated, verdict.violations, verdict.late_ms) == (1, [], [1.0])
@@ -147,9 +145,7 @@ def test_a_repeat_is_counted() -> None:
 @pytest.mark.parametrize(("at", "silent"), [(9_500 + 4_000, 0), (9_500 + 5_100, 1)])
 def test_a_lease_is_waited_for(at: float, silent: int) -> None:
     """
-    A killed process keeps its shards until its lease expires.
-
-    The time limit within which the jobs of these shards must fire begins when the lease expires.
+    If a process is killed, the time limit for the jobs of its shards begins when its lease expires.
     """
     kill = Fault("kill", 1_500, 2_000)
     verdict = judge(History([SET], [arrived(at)], [kill]), IN_FLIGHT_MS, lease_ms=6_000)

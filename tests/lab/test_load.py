@@ -45,8 +45,6 @@ def stage_of(latencies: list[float], *, failed: int = 0) -> StageFigures:
 def test_a_latency_counts_from_the_intended_start() -> None:
     """
     The latency of a request is measured from the time at which it should have been sent.
-
-    So it includes the delay before the request was really sent.
     """
     figures = stage_of([0.001, 0.001, 2.5])
     assert figures.latency_s["max"] == pytest.approx(2.5)
@@ -88,8 +86,6 @@ def test_percentiles() -> None:
 def test_lateness_counts_only_the_load() -> None:
     """
     Firings from before the load are not counted.
-
-    A percentile of the lateness is the upper edge of its bucket, but not more than the maximum.
     """
     fired, late_s = lateness_between(stats([50, 0, 0]), stats([140, 9, 1], 123.0))
     assert fired == 100
@@ -112,9 +108,7 @@ def test_lateness_counts_only_the_load() -> None:
 )
 def test_thresholds(metric: str, limit: float, *, is_missed: bool) -> None:
     """
-    If a figure exceeds its threshold in any stage, the threshold is missed.
-
-    The text names the stage and the figure.
+    If a figure exceeds its threshold in any stage, the text names the stage and the figure.
     """
     stages = [stage_of([0.1, 0.1, 0.3], failed=1)]
     found = misses([Threshold(metric, limit)], stages)
@@ -125,8 +119,6 @@ def test_thresholds(metric: str, limit: float, *, is_missed: bool) -> None:
 def test_a_stage_without_an_answer() -> None:
     """
     If no request of a stage is answered, this is reported like a missed threshold.
-
-    This holds even if all latencies are zero and no threshold is set.
     """
     silent = stage_of([], failed=2)
     assert misses([Threshold("p99", 0.1)], [stage_of([0.1]), silent]) == ["no request was answered at 1 a second"]
@@ -190,9 +182,7 @@ def test_a_missing_service_ends_the_load() -> None:
 
 def test_requests_over_several_connections() -> None:
     """
-    The client of a load test sends requests to the service over several connections, and gets their answers.
-
-    If a connection is lost, its requests have the status 0.
+    The client of a load test sends requests over several connections. Requests of a lost connection have the status 0.
     """
     got: list[Delivery] = []
     proof = "abc"

@@ -52,11 +52,6 @@ def laptop(browser: Any, tmp_path: Any) -> Iterator[Any]:
 
 
 def open_scene(browser: Any, name: str) -> None:
-    """
-    Show the scene *name*.
-
-    The name is put into the address of the page, and the page's handler of `hashchange` is called at once.
-    """
     browser.execute_script("history.replaceState(null, '', '#' + arguments[0]); window.onhashchange()", name)
 
 
@@ -70,9 +65,7 @@ def test_the_sentence_and_counters_stand_beside_the_ring(scene: str, laptop: Any
 
 def test_the_clock_asks_for_the_slot_first(laptop: Any) -> None:
     """
-    The scene of the clock asks the user for the slot of each timer.
-
-    It shows the slot and the reason only after the answer.
+    The scene of the clock asks the user for the slot of each timer, and shows it after the answer.
     """
     open_scene(laptop, "clock")
     asked = []
@@ -95,8 +88,6 @@ def test_the_clock_asks_for_the_slot_first(laptop: Any) -> None:
 def test_axe_finds_no_barrier(scheme: str, laptop: Any) -> None:
     """
     In any scene, axe finds no barrier for users with low vision or without a pointer.
-
-    In the scene of the clock, a question is open during the test.
     """
     laptop.execute_cdp_cmd(
         "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}

@@ -13,9 +13,7 @@ from tickwheel.wheels.card import in_words
 
 TIMEOUTS: list[TraceOperation] = []
 """
-A trace with five hundred timeouts of 5 s.
-
-Three quarters of them are cancelled at once, and the others are moved to 30 s.
+A trace with five hundred timeouts of 5 s, most of which are cancelled at once.
 """
 for number in range(500):
     t_us, key = number * 10_000, str(number)
@@ -98,9 +96,7 @@ def test_a_duration_in_words(us: float, words: str) -> None:
 
 def test_a_tick_is_a_hundredth_of_the_short_delays() -> None:
     """
-    The advised tick is one percent of the tenth percentile of the delays.
-
-    It is rounded down to 1, 2 or 5 times a power of ten.
+    The advised tick is one percent of the tenth percentile of the delays, rounded down to a round number.
     """
     facts = facts_of(TIMEOUTS)
     for name in ("single", "rounds", "hierarchical", "cascading"):
@@ -112,9 +108,9 @@ def test_a_tick_is_a_hundredth_of_the_short_delays() -> None:
 
 def test_slots() -> None:
     """
-    If a single ring is advised, it has enough slots for the longest delay.
+    A single ring that is advised has enough slots for the longest delay.
 
-    If a ring with rounds is advised, it has enough slots for nine of ten delays to end within one turn.
+    A ring with rounds has enough slots for nine of ten delays to end within one turn.
     """
     facts = facts_of(TIMEOUTS)
     single, rounds = advise(facts, "single").design, advise(facts, "rounds").design
@@ -128,9 +124,7 @@ def test_slots() -> None:
 
 def test_no_single_ring_for_delays_far_apart() -> None:
     """
-    If some delays are milliseconds and others are weeks, no single ring is advised.
-
-    If the user asks for a single ring, it has a coarse tick.
+    If delays range from milliseconds to weeks, no single ring is advised.
     """
     far = [TraceOperation(0, "S", str(number), 1_000) for number in range(20)]
     far.append(TraceOperation(0, "S", "far", 14 * 86_400_000_000))

@@ -49,8 +49,6 @@ def fires(film: Film, key: str) -> list[float]:
 def test_a_film_keeps_every_timer_in_its_place(name: str) -> None:
     """
     At each step of a film, each slot has as many timers as the wheel itself counts in it.
-
-    Time never goes back.
     """
     wheel = small(Design(name), facts_of(TRACE)).make()
     counts: list[dict[tuple[int, int], int]] = []
@@ -102,9 +100,7 @@ def test_a_long_delay_is_told_in_hours_and_minutes() -> None:
 
 def test_the_native_wheel_sorts_a_slot_when_it_begins() -> None:
     """
-    In the native wheel, a timer waits in a coarse slot until the time span of this slot begins.
-
-    The timers of the slot are then sorted, so that each fires on time.
+    In the native wheel, a timer waits in a coarse slot, and is sorted when the time span of this slot begins.
     """
     film = filmed("native", [TraceOperation(0, "S", "tea", 21_000_000)])
     begins = (21 * 10**9 >> 34 << 34) / 1e9
@@ -118,8 +114,6 @@ def test_the_native_wheel_sorts_a_slot_when_it_begins() -> None:
 def test_a_delay_of_zero_fires_at_once(name: str, delay_us: int) -> None:
     """
     A timer that is already due when it is set fires before the next operation.
-
-    Time does not go back.
     """
     operations = [TraceOperation(5_000_000, "S", "now", delay_us), TraceOperation(6_000_000, "S", "tea", 1_000_000)]
     options = {"tick": 1.0} if "tick" in CARDS[name].options else {}
@@ -132,9 +126,7 @@ def test_a_delay_of_zero_fires_at_once(name: str, delay_us: int) -> None:
 
 def test_comparisons_of_a_heap_are_counted() -> None:
     """
-    In the film of a heap, comparisons are counted, and the entries that each comparison reads are shown.
-
-    Other designs have no such counts.
+    In the film of a heap, comparisons are counted, and the compared entries are shown.
     """
     wheel = HeapWheel()
     first = wheel.insert(10, None)
@@ -146,7 +138,7 @@ def test_comparisons_of_a_heap_are_counted() -> None:
 
 def test_scenes_show_their_faults() -> None:
     """
-    Each scene shows two wheels. The first has the fault that the text describes, and the second is correct.
+    Each scene shows a wheel with the fault that the text describes, and a correct wheel.
     """
     films = {scene["id"]: scene["runs"][0]["films"] for scene in scenes()}
     early, on_time = films["early"]
@@ -170,9 +162,7 @@ def test_the_burst_comes_within_ten_steps() -> None:
 
 def test_the_first_scene_is_a_clock() -> None:
     """
-    The first scene shows a wheel like a clock: it has a ring for seconds, one for minutes and one for hours.
-
-    Each ring has 60 slots. A timer goes into the ring of the largest unit in its delay.
+    The first scene shows a wheel like a clock, with rings of 60 slots for seconds, minutes and hours.
     """
     film = clock_face()["runs"][0]["films"][0]
     shapes = {ring: (slots, ns) for step in film["steps"] for ring, slots, ns in step.get("s", ()) if ns}
@@ -184,9 +174,7 @@ def test_the_first_scene_is_a_clock() -> None:
 
 def test_every_delay_that_a_user_can_choose_was_recorded() -> None:
     """
-    For each delay that a user can choose on the page, the page contains a recorded run.
-
-    In this run, the user's timer fires after the chosen delay, in every design.
+    For each delay that a user can choose on the page, each design has a recorded run in which the timer fires in time.
     """
     chapter = own_timer()
     for delay_us, run in zip(OWN_US, chapter["runs"], strict=True):
@@ -218,9 +206,7 @@ def trace_of(page: str) -> dict[str, Any]:
 
 def test_the_page_stands_alone() -> None:
     """
-    The page contains the recordings that it shows, and its policy forbids loading anything else.
-
-    The key of a timer cannot add markup to the page.
+    The page contains the recordings that it shows, and loads nothing else.
     """
     operations = [TraceOperation(0, "S", "</script><b>", 1_000_000), *TRACE[:50]]
     page = render_watch("<connections>", [parse_design("rounds:tick=1,slots=8"), Design("heap")], operations)
@@ -236,8 +222,6 @@ def test_the_page_stands_alone() -> None:
 def test_a_browser_draws_it(name: str, tmp_path: Path) -> None:
     """
     A browser that opens the page draws a dot for every timer.
-
-    The address of the page selects which step is shown and which timer is followed.
     """
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:

@@ -10,9 +10,7 @@ from pathlib import Path
 
 def register(scheduler):
     """
-    Register three handlers.
-
-    One works, one fails for the payload "unknown", and one is slow while a file exists.
+    Register a handler that works, one that fails for the payload "unknown", and one that is slow while a file exists.
     """
 
     @scheduler.handler("works")

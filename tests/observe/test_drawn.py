@@ -1,7 +1,5 @@
 """
-The random choice of the firings that are traced.
-
-Firings are chosen in batches. Each firing is chosen with the same probability, whatever the size of its batch.
+The random choice of the firings that are traced, which are chosen in batches.
 """
 
 from __future__ import annotations
@@ -22,8 +20,6 @@ SIGMAS = 5
 def test_each_firing_is_chosen_with_the_same_probability(share, size):
     """
     Each firing of a batch is chosen independently of the others, with the probability *share*.
-
-    This also holds for the first and the last firing of the batch.
     """
     dice, batches = random.Random(size), 40_000 // size
     first = last = total = pairs = 0
@@ -49,18 +45,14 @@ def test_each_firing_is_chosen_with_the_same_probability(share, size):
 @pytest.mark.parametrize("chance", [0.5, 1 - 2**-53])
 def test_probabilities_of_zero_and_one(share, expected, chance):
     """
-    If the probability *share* is 0 or less, no firing is chosen for a trace. If it is 1 or more, all are chosen.
-
-    If it is positive but tiny, no firing is chosen.
+    If the probability *share* is 0, negative or tiny, no firing is chosen for a trace. If it is 1 or more, all are.
     """
     assert list(drawn(2, share, lambda: chance)) == expected
 
 
 def test_the_smallest_and_the_largest_random_number():
     """
-    If the random number generator returns only zeros, every firing is chosen for a trace.
-
-    If it returns only its largest value, just below 1, not even one of three thousand firings is chosen.
+    If the random numbers are all zero, every firing is chosen for a trace. If they are the largest, none is chosen.
     """
     assert list(drawn(3, 0.01, lambda: 0.0)) == [0, 1, 2]
     assert list(drawn(3_000, 0.01, lambda: 1 - 2**-53)) == []

@@ -1,7 +1,5 @@
 """
-The metrics in the OpenMetrics format, read by the parser of OpenMetrics.
-
-In this format, the metrics link a late firing to its trace.
+The metrics in the OpenMetrics format, which links a late firing to its trace.
 """
 
 from __future__ import annotations
@@ -50,8 +48,6 @@ def test_the_form_of_the_output(accept, kind):
 def test_lateness_leads_to_a_trace():
     """
     In OpenMetrics, each bucket of the lateness links to the trace of the last traced firing that it counts.
-
-    If the provider has dropped a trace, there is no link to it.
     """
     exporter = InMemorySpanExporter()
     provider = TracerProvider()

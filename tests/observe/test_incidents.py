@@ -1,9 +1,8 @@
 """
 Our alert rules in a real Prometheus, while all incidents take place at the same time.
 
-Each incident has its own services, store and job name in Prometheus, so that its alerts are not confused with other
-alerts. Prometheus runs `FACTOR` times as fast as in production. Times in this file are the times of the original
-rules.
+Each incident has its own services, store and job name in Prometheus. Prometheus runs `FACTOR` times as fast as in
+production. Times in this file are the times of the original rules.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ SHARDS = 4
 PATIENCE_S = 120
 TIMES = re.compile(r"\[\w+\]|(?<=_seconds\)) > [\d.]+")
 BUSY = ("steady/one", "steady/two", "steady/three", "steady/four")
-"""Recurring jobs for each store. They fire often enough that every metric of a healthy service has a value."""
+"""Recurring jobs for each store, which fire often enough that every metric has a value."""
 
 # ---- what happens ----------------------------------------------------------------------------------------------------
 
@@ -65,7 +64,7 @@ class Incident:
     """
     An incident that a test causes, and the alerts that it must raise.
 
-    *plot* is a generator function, which starts the services, then causes the incident, and then ends it.
+    *plot* is a generator function, which starts the services, causes the incident, and ends it.
     """
 
     plot: object
@@ -92,8 +91,6 @@ def incident(*expected, lasts="10m"):
 def nothing(stage):
     """
     Two nodes are healthy all the time, so no alert may fire.
-
-    If an alert fires, the machine is too busy for the tests of this file.
     """
     url = stage.database(stage.postgres)[1]
     stage.scrape(stage.node(url), stage.node(url))
@@ -358,9 +355,7 @@ class Stage:
 
     def clock(self):
         """
-        Return a file and environment variables that change the clock of a process.
-
-        The file contains the clock's error in nanoseconds. The variables make a process read the file.
+        Return a file with a clock's error in nanoseconds, and environment variables that make a process read the file.
         """
         library, offset = self.folder / "clock.so", self.folder / "offset"
         source = ROOT / "tests" / "prove" / "interposed_clock.c"
@@ -371,9 +366,7 @@ class Stage:
 
     def node(self, store, *arguments, environment=None):
         """
-        Start a node on *store*.
-
-        If it is the first node, it also sets recurring jobs in the store.
+        Start a node on *store*. The first node also sets recurring jobs.
         """
         path = os.pathsep.join(filter(None, (str(Path(__file__).parent), os.environ.get("PYTHONPATH"))))
         more = {"PYTHONPATH": path, **(environment or {})}
@@ -411,9 +404,7 @@ class Stage:
 
     def meanwhile(self, call):
         """
-        Call *call* with 0, 1, 2 ... every half second, in a thread.
-
-        Return an event. When the caller sets this event, the calls end.
+        Call *call* with 0, 1, 2 ... every half second, in a thread. Return an event that ends the calls.
         """
         is_over = threading.Event()
 
@@ -456,8 +447,8 @@ class Record:
     The alerts that fire during an incident, and the times of the incident.
 
     Attributes:
-        began: The last time at which Prometheus evaluated the rules before the incident began.
-        ended: The last time at which Prometheus evaluated the rules before the incident ended.
+        began: The time of the last evaluation of the rules before the incident.
+        ended: The time of the last evaluation of the rules before the end of the incident.
         texts: The annotations of each alert that was seen firing.
     """
 
@@ -494,9 +485,7 @@ class Record:
 
     def take(self):
         """
-        Read the alerts of this incident's services, and return the labels of the firing alerts.
-
-        Add the annotations of the firing alerts to `texts`.
+        Return the labels of the firing alerts of this incident's services, and add their annotations to `texts`.
         """
         mine = [each for each in self._prometheus.alerts() if each["labels"].get("job") == self._stage.job]
         firing = [each["labels"] for each in mine if each["state"] == "firing"]
@@ -518,7 +507,7 @@ class Record:
         """
         Wait for as many evaluations of the rules as the original Prometheus makes in *duration*.
 
-        Return the instant of the last one.
+        Return the instant of the last evaluation.
         """
         count = round(seconds(duration) / FACTOR / self._prometheus.interval_s)
         since = self._prometheus.evaluations()[-1]
@@ -536,9 +525,7 @@ class Record:
 
     def unexpected(self):
         """
-        Return a text for each alert that fired unexpectedly.
-
-        It says when the alert fired first and last, in seconds after the beginning of the incident.
+        Return a text with the times for each alert that fired unexpectedly.
         """
         lasted = self.ended - self.began
         return [
@@ -550,9 +537,7 @@ class Record:
 
 def run(plot, record, incident):
     """
-    Cause the *incident*, wait for its alerts, let it last for its `lasts`, and end it.
-
-    Then wait until no alert fires any more.
+    Cause the *incident*, wait for its alerts, and end it. Then wait until no alert fires any more.
     """
     causes = [key for key, each in record.expected.items() if each.is_cause]
     record.began = record.evaluations()[-1]
@@ -568,7 +553,7 @@ def run(plot, record, incident):
 @pytest.fixture(scope="module")
 def prometheus():
     """
-    Return a Prometheus without targets.
+    Return a running Prometheus without targets.
     """
     if find("prometheus") is None:
         pytest.skip("prometheus, which comes with promtool, is not installed: run make servers")
@@ -616,8 +601,6 @@ incidents = pytest.mark.parametrize("name", [name for name, each in INCIDENTS.it
 def test_only_times_are_shortened():
     """
     The tested rules differ from the original rules only in times.
-
-    These times are the windows and ages in expressions, and the durations in `for:`.
     """
     rules = (ROOT / "deploy" / "alerts.yml").read_text("utf-8")
     shipped = [rule for group in yaml.safe_load(rules)["groups"] for rule in group["rules"]]
@@ -634,9 +617,7 @@ def test_only_times_are_shortened():
 @all_incidents
 def test_the_alert_fires_and_no_other(records, name):
     """
-    The alerts for the cause of the incident fire.
-
-    From the beginning of the incident until long after its end, no unexpected alert fires.
+    The alerts for the cause of the incident fire, and no unexpected alert fires.
     """
     record = records[name].result()
     fired = [labels for labels, _ in record.firings()]
@@ -649,7 +630,7 @@ def test_the_alert_fires_and_no_other(records, name):
 @incidents
 def test_it_fires_until_the_end(records, name):
     """
-    From the moment when the alert for the cause first fires, it fires at every evaluation until the incident ends.
+    Once the alert for the cause has fired, it fires at every evaluation until the incident ends.
     """
     record = records[name].result()
     causes = [(labels, fired) for labels, fired in record.firings() if record.means(labels).is_cause]
@@ -678,7 +659,7 @@ def test_it_names_the_cause_and_links_to_the_remedy(records, name):
 @pytest.mark.slow
 def test_no_service_is_left_to_scrape(records, prometheus, until):
     """
-    If Prometheus finds no service at all, an alert still fires, because this alert depends on no job name.
+    If Prometheus finds no service at all, an alert still fires.
     """
     for each in records.values():
         each.result()

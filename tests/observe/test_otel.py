@@ -41,7 +41,7 @@ END_S = 20
 
 class Spans:
     """
-    A tracer provider that keeps its spans, so that a test can wait for them.
+    A tracer provider that keeps its spans, for which a test can wait.
     """
 
     def __init__(self) -> None:
@@ -157,9 +157,7 @@ def test_a_handler_adds_to_its_span(spans):
 
 def test_a_processor_reads_the_current_span(spans):
     """
-    At the start of a span, a span processor still sees the enclosing span as the current span.
-
-    If there is no enclosing span, it sees none.
+    At the start of a span, a span processor still sees the enclosing span, if any, as the current span.
     """
     seen = []
 
@@ -246,16 +244,14 @@ def test_sampling(spans, job_trace, share, count):
     """
     A firing is sampled if the span in which its job was set was sampled.
 
-    If the job was set outside of a span, the firing is sampled with the probability *share*.
+    The firing of a job that was set outside of a span is sampled with the probability *share*.
     """
     assert len(run(spans, lambda _payload: None, share, trace=job_trace)) == count
 
 
 def test_about_the_configured_share_is_sampled(spans):
     """
-    If many jobs were set outside of a span, about the configured share of their firings is sampled.
-
-    When a stop has ended, all sampled spans are exported.
+    If jobs were set outside of a span, about the configured share of their firings is sampled.
     """
     left = iter(range(2_000))
     done = threading.Event()
@@ -343,9 +339,7 @@ def test_async(spans):
 
 def test_configured_by_its_variables():
     """
-    If there is no provider, `OTEL_TRACES_EXPORTER` names the exporters to use: one, several or none.
-
-    An empty value means the default. If an exporter is not installed, the error names it.
+    If there is no provider, `OTEL_TRACES_EXPORTER` names the exporters to use.
     """
     script = """
 import sys, threading

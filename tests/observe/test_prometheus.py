@@ -87,9 +87,7 @@ def test_all_figures_are_exported(stats):
 
 def test_handlers_are_labels_up_to_a_bound():
     """
-    Results are counted by handler and queue, and the first two hundred names are labels.
-
-    Addresses are never labels.
+    Results are counted by handler and queue. At most two hundred names are labels, and addresses never are.
     """
     figures = Figures()
     job = Job("key", 0, 0, target="handler")
@@ -152,9 +150,9 @@ def test_a_client_that_fires_nothing():
 
 def test_buckets():
     """
-    The scheduler counts lateness in fine steps, and the export adds up these steps to fewer buckets.
+    The export adds up the scheduler's fine steps of lateness to fewer buckets.
 
-    If the edge of a bucket divides a step, the whole step is counted above the edge.
+    A step that contains the edge of a bucket is counted above the edge.
     """
     assert buckets([[0.5, 1], [1.0, 2], [1.1, 3], [9.0, 4]], (1, 2)) == [(1, 3), (2, 3), (None, 4)]
 
@@ -189,8 +187,6 @@ def test_circuits():
 def stats_with(scheduler, is_so):
     """
     Wait until `is_so(stats)` is true, and return the stats.
-
-    The wait is needed because the scheduler loads jobs in the background.
     """
     end = time.monotonic() + END_S
     while not is_so(stats := scheduler.stats()):
@@ -200,9 +196,7 @@ def stats_with(scheduler, is_so):
 
 def test_a_pull_queue_without_a_worker():
     """
-    A job that waits for a worker is counted for its queue, and its due time is exported with the queue.
-
-    It does not count for the next due time of the scheduler.
+    A job that waits for a worker is counted with its queue. It does not count as the scheduler's next due job.
     """
     with Scheduler("memory://") as scheduler:
         first = scheduler.set("first", delay=0, target="pull", handler="scans").job
@@ -227,7 +221,7 @@ def waiting(stats) -> int:
 
 def test_a_job_without_a_worker_in_its_own_millisecond():
     """
-    A job that waits for a worker does not count as the next due job, even in the millisecond in which it is due.
+    A job that waits for a worker does not count as the next due job, even in its first millisecond.
     """
     with Scheduler("memory://", clock=ManualClock(wall=1_700_000_000.0)) as scheduler:
         scheduler.set("now", delay=0, target="pull", handler="scans")
@@ -237,7 +231,7 @@ def test_a_job_without_a_worker_in_its_own_millisecond():
 
 def test_jobs_that_wait_beside_a_pull_queue():
     """
-    If an overdue job waits because its handler already runs as many jobs as it may, its due time is the next due time.
+    If a job is overdue because its handler has reached its limit, it counts as the next due job.
 
     A job in a pull queue does not count, even if it is due earlier.
     """
@@ -264,9 +258,7 @@ def test_jobs_that_wait_beside_a_pull_queue():
 
 def test_pull_queues():
     """
-    For each queue, the numbers of its leased and waiting jobs are exported.
-
-    All queues after the first hundred are exported together.
+    For each queue, the numbers of its leased and waiting jobs are exported. Only a hundred queues are named.
     """
     with Scheduler("memory://") as scheduler:
         scheduler.set("one", delay=0, target="pull", handler="scans")
@@ -295,9 +287,7 @@ def test_pull_queues():
 
 def test_lanes():
     """
-    The figures of each lane (handler, queue or receiver) are exported.
-
-    If the jobs of a lane wait, or if the lane is full, a label has the reason.
+    The figures of each lane (handler, queue or receiver) are exported, with the reason if its jobs wait.
     """
     with Scheduler("memory://") as scheduler:
         stats = scheduler.stats()
