@@ -25,8 +25,6 @@ def deploy() -> Path:
 def exported() -> dict[str, set[str]]:
     """
     Return the labels of every metric that a scheduler can export, by the name of the metric.
-
-    The scheduler in memory lacks some figures, for example of leases that expire. The fixture adds them.
     """
     with Scheduler("memory://") as scheduler:
         scheduler.set("far", delay=3600, target="log")

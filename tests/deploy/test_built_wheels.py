@@ -201,7 +201,7 @@ def test_a_damaged_wheel_fails_the_program(tmp_path):
 )
 def test_each_fault_of_a_linux_module_is_found(check, changed, fault):
     """
-    A Linux module may need glibc up to 2.17 and a few libraries (manylinux2014), and may export only its entry points.
+    A Linux module may need glibc up to 2.17 and a few libraries, and may export only its entry points.
 
     The check finds each violation.
     """
@@ -214,8 +214,6 @@ def test_each_fault_of_a_linux_module_is_found(check, changed, fault):
 def test_an_elf_library_is_read(check):
     """
     The check can read the native module that is installed here.
-
-    It finds the module's entry points (two from Python 3.15 on), its processor, its libraries and its version of glibc.
     """
     native = check.read_elf(Path(_core.__file__).read_bytes())
     assert native.machine == check.ELF_MACHINES[platform.machine()]

@@ -48,8 +48,6 @@ EXPOSURE_MAX = 2.0
 class Repeated(dict):
     """
     A section of a unit in which an option may be repeated, as systemd allows.
-
-    Only the first value of such an option is kept.
     """
 
     def __setitem__(self, name, value):
@@ -131,9 +129,7 @@ def test_systemd_takes_the_unit(deploy, tmp_path):
 
 def test_the_container_file_is_well_made(steps):
     """
-    The container file has only known instructions and pinned images.
-
-    The service does not run as root or in a shell, and the image contains no package lists.
+    The container file has only known instructions and pinned images, and the service does not run as root.
     """
     assert {name for name, _ in steps} <= INSTRUCTIONS
     images = [rest.split() for name, rest in steps if name == "FROM"]

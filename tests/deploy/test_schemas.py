@@ -72,9 +72,7 @@ def wrong_for_compose(text):
 @pytest.fixture
 def wrong(deploy):
     """
-    Return a function that returns the faults in the manifest with a given name.
-
-    The function can first replace some text of the manifest.
+    Return a function that returns the faults in a manifest, after an optional replacement of some text.
     """
 
     def check(name, old="", new=""):

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 UNIT_TESTS = ("alerts-test.yml", "alerts-test-day.yml")
 NAME = re.compile(r"\b(?:tickwheel|process)_\w+")
 ADDED = {"instance", "job", "alertname", "alertstate"}
-"""Labels that Prometheus itself adds: to scraped metrics, and to its own metric ALERTS."""
+"""Labels that Prometheus itself adds to metrics and alerts."""
 LABEL = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"")
 GROUPED = re.compile(r"\b(?:by|without)\s*\(([^)]*)\)")
 PAIRS = {")": "(", "]": "[", "}": "{"}
@@ -76,9 +76,7 @@ def test_every_label_is_there(expressions, exported):
 
 def test_everything_exported_is_seen(expressions, exported):
     """
-    Each metric of tickwheel is used on the board or in an alert rule.
-
-    The exceptions are metrics whose values are part of another metric on the board.
+    Each metric of tickwheel is used on the board or in an alert rule, except metrics that are part of others.
     """
     seen = {re.sub("_(bucket|sum|count)$", "", name) for each in expressions for name in names_of(each)}
     told = {re.sub("_(bucket|sum|count)$", "", name) for name in exported if name.startswith("tickwheel_")}
@@ -139,9 +137,7 @@ def test_alerts_come_and_go(deploy):
 
 def test_every_alert_has_its_unit_tests(deploy, alerts):
     """
-    For each alert, the unit tests have a time at which it fires, with its whole text.
-
-    They also have a time at which it does not fire.
+    For each alert, the unit tests have a time at which it fires and a time at which it does not fire.
     """
     documents = [yaml.safe_load((deploy / name).read_text("utf-8")) for name in UNIT_TESTS]
     seen = {
@@ -192,9 +188,7 @@ def test_the_board_is_in_order(board):
 
 def test_the_board_shows_where_trouble_begins(board):
     """
-    Every panel of the board marks the times at which a node took over shards.
-
-    A panel whose figure has an alert shows the threshold of the alert.
+    Every panel of the board marks takeovers of shards. A panel whose figure has an alert shows the threshold.
     """
     assert [each["name"] for each in board["annotations"]["list"]] == ["Takeovers"]
     with_lines = {}

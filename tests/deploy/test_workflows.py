@@ -99,7 +99,7 @@ def test_no_secret_and_no_needless_right(name):
     """
     No workflow uses a secret, and all jobs except "publish" have only read access.
 
-    The job "publish" runs after all tests and checks, and in the environment "pypi".
+    The job "publish" runs after all other jobs, in the environment "pypi".
     """
     text = (WORKFLOWS / name).read_text("utf-8")
     assert "secrets." not in text
@@ -138,8 +138,7 @@ def test_a_failed_night_names_its_commits(tmp_path):
     """
     If a nightly run fails, its message lists the commits since the last good commit.
 
-    The message also says if no run has passed, if this commit has passed before, or if it does not follow the last good
-    commit.
+    The message also says if no run has ever passed, or if this commit has passed before.
     """
 
     def git(*arguments):

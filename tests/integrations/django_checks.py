@@ -118,8 +118,6 @@ class Jobs(TransactionTestCase):
     def test_a_transaction_without_autocommit(self) -> None:
         """
         A job joins a transaction without autocommit in the same way as a transaction of `atomic()`.
-
-        This holds with and without `conn=`, and even if setting the job is the first statement.
         """
         transaction.set_autocommit(False)
         try:
@@ -147,8 +145,6 @@ class Jobs(TransactionTestCase):
     def test_another_scheduler_for_a_test(self) -> None:
         """
         In a test, `using` replaces the scheduler by another one, which gets the handlers.
-
-        The handlers then run in the thread that moves the clock.
         """
         Order.objects.create(pk=1)
         clock = ManualClock()
@@ -171,9 +167,7 @@ class Jobs(TransactionTestCase):
 
     def test_handlers_close_old_connections(self) -> None:
         """
-        Before and after each handler, database connections that have reached their maximum age are closed.
-
-        This holds for sync and async handlers.
+        Before and after each sync or async handler, database connections of their maximum age are closed.
         """
         clock = ManualClock()
         seen = []
@@ -237,8 +231,6 @@ class Jobs(TransactionTestCase):
     def test_jobs_in_another_store(self) -> None:
         """
         With the setting `STORE`, jobs are in another store: a write takes effect at once and joins no transaction.
-
-        The store may be a service.
         """
         other = type(jobs)()
         with override_settings(TICKWHEEL={"STORE": "http://127.0.0.1:8765"}):
@@ -308,8 +300,6 @@ class WithoutDatabase(SimpleTestCase):
     def test_nothing_is_written(self) -> None:
         """
         In a test without a database, Django refuses writes of jobs as it refuses queries.
-
-        Otherwise the write could go to the developer's database.
         """
         for write in (partial(jobs.scheduler.set, "a", **LATER), partial(jobs.scheduler.skip, "a")):
             with pytest.raises(DatabaseOperationForbidden):
@@ -366,9 +356,7 @@ class Admin(TransactionTestCase):
 
     def test_a_rule_in_words(self) -> None:
         """
-        A recurrence rule is shown in words and as its original text.
-
-        Times are shown in the time zone of the settings.
+        A recurrence rule is shown in words and as text, and times are in the time zone of the settings.
         """
         jobs.scheduler.set("report", cron="0 9 * * MON-FRI", tz="UTC", **LATER | {"delay": None})
         year = datetime.now(UTC).year + 20
@@ -382,9 +370,7 @@ class Admin(TransactionTestCase):
 
     def test_the_history(self) -> None:
         """
-        Each key links to the history of its job, if the user has the permission to view it.
-
-        This holds even if the job no longer exists.
+        Users who may view jobs get a link from each key to the history of its job, even if the job no longer exists.
         """
         key = "a/b?c=<d>&é"
         with InlineScheduler(ManualClock()) as inline, jobs.using(inline):
@@ -429,8 +415,6 @@ class Rules(TransactionTestCase):
     def test_invalid_rules_and_times(self) -> None:
         """
         If a rule or time is invalid, the answer is a 422 with the name of the field.
-
-        Other errors in a view are raised.
         """
         wrong = {
             "cron": {"cron": "61 * * * *"},

@@ -122,9 +122,7 @@ class Tasks(TransactionTestCase):
 
     def test_a_task_that_fails_is_tried_again(self) -> None:
         """
-        A failed task is retried.
-
-        The task can read the number of its attempts, and its result has the classes of its errors.
+        A failed task is retried, and its result has the classes of its errors.
         """
         result = fail_at_first.enqueue()
         self.clock.advance(0)
@@ -168,9 +166,7 @@ class Tasks(TransactionTestCase):
 
     def test_a_task_that_this_process_lacks(self) -> None:
         """
-        If this process does not know a task, the task waits for a process that knows it.
-
-        It uses no attempt.
+        If this process does not know a task, the task waits for a process that knows it, and uses no attempt.
         """
         call = {"task": f"{__name__}:gone", "args": [], "kwargs": {}, "backend": "default"}
         self.scheduler.set("django.tasks/a", handler="django.tasks/default", payload=call, delay=0)

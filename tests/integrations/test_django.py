@@ -203,8 +203,6 @@ def test_the_command_without_a_store(tmp_path):
 def test_the_first_use_inside_a_transaction(tmp_path, manage):
     """
     The first use of the scheduler may be in a transaction that has already written to a SQLite file.
-
-    This works because `migrate` has created the tables.
     """
     script = """
         from django.db import transaction

@@ -39,9 +39,7 @@ def an_app(jobs, lifespan):
 
 def with_handler(jobs):
     """
-    Register a handler.
-
-    Return a list, to which each call of the handler appends a name, and an event that a call sets.
+    Register a handler. Return a list of its calls, and an event that each call sets.
     """
     greeted, called = [], threading.Event()
 
@@ -85,9 +83,7 @@ def test_a_request_without_the_lifespan_is_refused():
 
 def test_a_dependency_is_overridden():
     """
-    With `dependency_overrides`, FastAPI can give every request a different scheduler than the application's own.
-
-    docs/frameworks.md shows how.
+    With `dependency_overrides`, FastAPI can give every request another scheduler than the application's own.
     """
     jobs = Jobs("memory://")
     app = an_app(jobs, jobs.lifespan)
@@ -173,9 +169,7 @@ def print_name(name: str) -> None: ...
 
 def test_a_test_of_the_application_moves_the_clock(async_scheduler, manual_clock):
     """
-    In a test, the application uses the test's scheduler.
-
-    When the test moves the clock, the tasks run on the application's loop.
+    In a test, the application uses the test's scheduler, and its tasks run when the test moves the clock.
     """
     jobs, seen = Jobs("memory://"), []
 
@@ -216,9 +210,9 @@ RULES = {
 
 def refusals(client):
     """
-    Send each of `RULES` to the application, and check that the answer's detail names the invalid field.
+    Send each of `RULES` to the application.
 
-    Return a set of pairs: the status of an answer, and whether its `field` is the invalid field.
+    Return a set of pairs: the status of an answer, and whether the answer names the invalid field.
     """
     answers = {field: client.post("/rules", json=rule) for field, rule in RULES.items()}
     assert all(field in answer.json()["detail"] for field, answer in answers.items())
@@ -234,9 +228,6 @@ class Opaque:
         self._inner = inner
 
     async def __call__(self, *arguments):
-        """
-        Pass the call on.
-        """
         await self._inner(*arguments)
 
 
@@ -244,9 +235,7 @@ class Opaque:
 @pytest.mark.parametrize("middleware", [None, Opaque])
 def test_a_rule_that_cannot_be_read(is_own, middleware):
     """
-    If a rule from a user is invalid, the answer is a 422, even if the application was stopped and started again.
-
-    Any other refused value is treated as an error in the program.
+    If a rule from a user is invalid, the answer is a 422. Any other refused value counts as an error in the program.
     """
     jobs = Jobs("memory://")
     with_handler(jobs)

@@ -1,7 +1,5 @@
 """
 The Flask integration: each application has a scheduler, and handlers run in the application's context.
-
-The scheduler is not started in processes that serve no requests.
 """
 
 from __future__ import annotations
@@ -102,8 +100,6 @@ def test_handlers_have_the_context(jobs, scheduler, manual_clock):
 def test_a_rule_that_cannot_be_read(jobs, scheduler):
     """
     If a rule from a user is invalid, the answer is a 422 with the field, unless the application defines its own answer.
-
-    Other invalid values are treated as errors in the program.
     """
     wrong = {
         "cron": {"cron": "61 * * * *"},
@@ -152,9 +148,7 @@ def test_each_application_has_its_own(jobs, make_app):
 
 def test_a_client_does_not_fire(make_app):
     """
-    With the role "client", the application does not fire jobs, and another process fires them.
-
-    An unknown role is refused.
+    With the role "client", the application does not fire jobs. An unknown role is refused.
     """
     app = make_app(TICKWHEEL_ROLE="client")
     assert not app.extensions["tickwheel"].is_started
@@ -196,9 +190,7 @@ def test_without_init_app(jobs):
 )
 def test_only_a_serving_process_fires(make_app, monkeypatch, arguments, environment, starts):
     """
-    In debug mode, the process that only watches the files does not fire jobs, because it would run old code.
-
-    A process of another command, such as `flask routes`, does not fire either.
+    In debug mode, the process that only watches the files does not fire jobs, and neither does `flask routes`.
     """
     for name, value in environment.items():
         monkeypatch.setenv(name, value)

@@ -26,16 +26,14 @@ app = create_app()
 with app.app_context():
     jobs.scheduler.declare([Schedule("report", every="1d", handler="report")], manifest="shop")
 """
-"""The code of an application that opens the store when it is loaded. With `--preload`, this is before the fork."""
+"""The code of an application that opens the store when it is loaded: with `--preload`, before the fork."""
 
 
 @pytest.mark.needs("os.fork")
 @pytest.mark.parametrize("options", [[], ["--preload"]], ids=["each", "preload"])
 def test_one_of_the_workers_fires(tmp_path, options):
     """
-    All workers accept requests, and each job is fired once, by one of the workers.
-
-    At SIGTERM all workers stop, even if the application was loaded once for all workers, before the fork.
+    All workers accept requests, and each job is fired once, by one of the workers. At SIGTERM all workers stop.
     """
     pytest.importorskip("gunicorn", reason="gunicorn is not installed: pip install gunicorn")
     pytest.importorskip("flask", reason="Flask is not installed: pip install flask")

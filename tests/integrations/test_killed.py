@@ -108,7 +108,7 @@ def check(due, ran):
 )
 def test_an_application_that_is_killed(tmp_path, until, module, text, command, ready):  # noqa: PLR0917 fixtures
     """
-    If the application is killed, each acknowledged order is still cancelled, at the latest by the next process.
+    If the application is killed, each acknowledged order is still cancelled.
     """
     for needed in (module, command[0]):
         pytest.importorskip(needed, reason=f"{needed} is not installed: pip install {needed}")
@@ -135,9 +135,7 @@ def test_an_application_that_is_killed(tmp_path, until, module, text, command, r
 
 def test_a_worker_of_django_that_is_killed(tmp_path, until):
     """
-    If `manage.py tickwheel` is killed, all orders are still cancelled.
-
-    The reason is that an order and its job were committed in one transaction.
+    If `manage.py tickwheel` is killed, all orders are still cancelled, as each was committed together with its job.
     """
     pytest.importorskip("django", reason="Django is not installed: pip install django")
     environment = {**os.environ, "SHOP": str(tmp_path), "PYTHONPATH": str(SHOP)}
