@@ -24,8 +24,6 @@ PATIENCE_S = 20.0
 def test_a_coroutine_waits_for_the_end():
     """
     `ended` returns the reason why the context ended, even if another thread ends the context.
-
-    A cancelled `ended` leaves nothing behind.
     """
 
     async def scenario() -> None:
@@ -47,9 +45,7 @@ def test_a_coroutine_waits_for_the_end():
 
 def test_within():
     """
-    `within` returns the result of its awaitable.
-
-    If the context ends first, `within` cancels the awaitable and raises the reason.
+    `within` returns the result of its awaitable. If the context ends first, the awaitable is cancelled.
     """
 
     async def scenario() -> None:
@@ -82,9 +78,7 @@ def test_within():
 
 def test_within_a_task_that_is_cancelled():
     """
-    If the task that awaits `within` is cancelled, the awaitable is cancelled, too.
-
-    This holds in any state of the context.
+    If the task that awaits `within` is cancelled, the awaitable is cancelled, in any state of the context.
     """
 
     async def scenario() -> None:
@@ -103,9 +97,7 @@ def test_within_a_task_that_is_cancelled():
 
 def test_within_a_context_that_has_ended():
     """
-    In a context that has ended, `within` starts nothing, not even an eager task.
-
-    If its awaitable is already running, `within` cancels it.
+    In a context that has ended, `within` starts nothing. If its awaitable is already running, `within` cancels it.
     """
 
     async def scenario() -> None:
@@ -136,9 +128,7 @@ def test_within_a_context_that_has_ended():
 @pytest.mark.parametrize("again", [False, True])
 def test_within_the_clean_up_of_a_cancelled_task(again):
     """
-    While a cancelled task cleans up, `within` still ends when its context ends.
-
-    It then raises ContextCancelledError. It raises CancelledError only after a second cancellation of the task.
+    While a cancelled task cleans up, `within` still ends when its context ends, and raises ContextCancelledError.
     """
 
     async def clean_up(context: Context) -> None:

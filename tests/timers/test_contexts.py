@@ -1,7 +1,5 @@
 """
-A context ends once: if it is cancelled, if its deadline passes, or if its parent ends.
-
-Its descendants then end, too.
+A context ends once: if it is cancelled, if its deadline passes, or if its parent ends. Its descendants end, too.
 """
 
 from __future__ import annotations
@@ -193,9 +191,7 @@ def test_a_with_block(wheel):
 
 def test_on_end(clock, wheel):
     """
-    `on_end` callbacks are called once, in order, when the context ends.
-
-    If the context has already ended, a callback is called at once. A callback that was unregistered is not called.
+    `on_end` callbacks are called once, in order, when the context ends, or at once if it has already ended.
     """
     context = with_timeout(background(wheel), 1)
     called: list[str] = []
@@ -212,9 +208,7 @@ def test_on_end(clock, wheel):
 
 def test_on_end_refuses_coroutine_functions():
     """
-    A coroutine function is refused as a callback, because no loop may be running when a context ends.
-
-    The error names the alternative.
+    A coroutine function is refused as a callback of `on_end`, and the error names the alternative.
     """
 
     async def close() -> None:
@@ -263,9 +257,7 @@ def test_a_timer_bound_to_a_context(clock, wheel):
 
 def test_a_timer_that_fires_before_it_is_bound(clock, wheel):
     """
-    If a context has ended, a timer that is set in it runs no callback.
-
-    This holds even if another thread fires the timer before `call_later` returns.
+    If a context has ended, a timer that is set in it runs no callback, even if another thread fires the timer at once.
     """
 
     class Overtaking:
@@ -318,9 +310,7 @@ def test_ended_children_are_forgotten():
 
 def test_drained_with_its_wheel(wheel):
     """
-    If a wheel is closed, its contexts with a deadline are cancelled.
-
-    `close` returns the timers that were set in contexts, with the user's callback and arguments.
+    If a wheel is closed, its contexts with a deadline are cancelled. `close` returns the timers of contexts.
     """
     context = with_timeout(background(wheel), 5)
     other = background(wheel)
@@ -356,7 +346,7 @@ def test_bad_input(wheel, delay, error):
 
 def test_no_wheel(wheel):
     """
-    A context with a deadline needs a wheel: the wheel that is passed, or the wheel of its root.
+    A context with a deadline needs a wheel: its own, or the wheel of its root.
     """
     with pytest.raises(TypeError, match="has no wheel"):
         with_timeout(background(), 5)
@@ -370,9 +360,9 @@ def test_no_wheel(wheel):
 
 def test_two_clocks(clock, wheel):
     """
-    If a child uses a different wheel from its parent, the child's deadline is a time of the child's wheel.
+    If a child uses another wheel than its parent, its deadline is a time of its own wheel.
 
-    The child gets at most the remaining time of the parent.
+    It gets at most the remaining time of the parent.
     """
     other_clock = ManualClock(clock.monotonic_ns() + 10**12)
     other = TimerWheel(clock=other_clock)
@@ -446,7 +436,7 @@ LINKS = 100_000
 
 def test_a_chain_of_any_length():
     """
-    If a root ends, the last of 100,000 contexts in a chain below it ends, too. The chain can be freed.
+    If a root ends, the last of 100,000 contexts in a chain below it ends, too.
     """
     root = background()
     links = [root]
@@ -464,7 +454,7 @@ def test_a_chain_of_any_length():
 
 def test_a_chain_of_values():
     """
-    The last of 100,000 contexts in a chain finds a value that the first one holds. The chain can then be freed.
+    The last of 100,000 contexts in a chain finds a value of the first one.
     """
     context = background()
     for number in range(LINKS):

@@ -78,8 +78,6 @@ def test_cancelled_timers_are_forgotten(design):
 def test_unreferenced_contexts_call_their_callbacks():
     """
     If a context is no longer referenced, its `on_end` callbacks are still called once when it ends.
-
-    Its timers are then cancelled. This holds at any depth below the root.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)
@@ -116,8 +114,6 @@ def test_the_cancel_method_alone_cancels_its_context():
 def test_a_tree_without_references_is_freed():
     """
     A tree of contexts is freed once the last reference to a living context of the tree is gone.
-
-    A reference to a context that has ended does not keep the tree alive.
     """
 
     class Watched:
@@ -166,8 +162,6 @@ def test_a_chain_is_dropped(waits):
 def test_threads_that_make_and_drop_children():
     """
     Several threads make and drop contexts below one root. When the root ends, each registered callback is called once.
-
-    All other contexts are freed.
     """
     root = background()
     called: list[int] = []

@@ -35,8 +35,6 @@ assert ("inspect" in sys.modules) is {is_loaded}
 def test_coroutine_functions_are_known(is_loaded):
     """
     `async def` functions, and methods and partials of them, are detected, with and without `inspect`.
-
-    No other callable is detected.
     """
     script = SCRIPT.format(
         first="import inspect" if is_loaded else "sys.modules.pop('inspect', None)", is_loaded=is_loaded

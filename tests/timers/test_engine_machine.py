@@ -45,9 +45,7 @@ def test_a_seed_repeats_its_run():
 
 class NoCutoff(WheelEngine):
     """
-    A faulty engine: a call of `fire_due` also fires timers that callbacks set during this call.
-
-    It fires at most a thousand of them, so that a callback that restarts itself comes to an end.
+    A faulty engine: a call of `fire_due` also fires timers that callbacks set during this call, up to a thousand.
     """
 
     _left = 1_000
@@ -91,8 +89,6 @@ class TwoLives(WheelEngine):
 class Unstable(WheelEngine):
     """
     A faulty engine: if a timer is moved to its present deadline, it keeps its place among timers with this deadline.
-
-    A correct engine fires it after the other timers with this deadline.
     """
 
     def move(self, timer: Any, deadline: int) -> bool:
@@ -114,10 +110,7 @@ class Generous(WheelEngine):
 @pytest.mark.parametrize("broken", [NoCutoff, SilentExit, TwoLives, Unstable, Generous])
 def test_a_faulty_engine_is_found(broken):
     """
-    A faulty engine is detected within some thousand operations.
-
-    The failing program of operations is then shortened. It still fails on the faulty engine, and succeeds on a correct
-    engine.
+    A faulty engine is detected within some thousand operations, and its failing program of operations is shortened.
     """
 
     def make_engine(clock: ManualClock, max_pending: int | None) -> WheelEngine:

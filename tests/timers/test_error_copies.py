@@ -143,9 +143,7 @@ def test_a_copy_is_equal(error):
 
 def test_an_error_that_cannot_be_copied_is_itself():
     """
-    If a copy of an error would differ from the error, the error itself is used.
-
-    Its traceback is then reset, so that it does not grow each time the error is raised.
+    If a copy of an error would differ from the error, the error itself is used, with its traceback reset.
     """
     error = fail(SealedError("x"))
     assert copy_error(error, None) is error
@@ -195,9 +193,6 @@ def chained():
 def test_the_chain_ends_before_the_caller():
     """
     A copy of the error that a load raised has the causes of that error, but nothing that belongs to the caller.
-
-    It does not refer to an error that the caller was handling when the load began. It has no traceback frames of the
-    caller.
     """
     outer, error = chained()
     assert error.__cause__.__context__ is outer

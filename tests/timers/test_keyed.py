@@ -132,8 +132,6 @@ def test_siblings_in_on_expire(make_rig):
 def test_drain(make_rig):
     """
     A drain returns keys and plain timers together in order, with the values and remaining times of the keys.
-
-    Afterwards the keys are no longer pending.
     """
     rig = make_rig()
     rig.wheel.set("late", 1, 9)
@@ -152,9 +150,7 @@ def test_drain(make_rig):
 
 def test_drain_to_a_function(make_rig):
     """
-    A function that is passed to `drain` gets each key and value in order.
-
-    If the function sets a key again, the key stays pending.
+    A function that is passed to `drain` gets each key and value in order, and may set a key again.
     """
     rig = make_rig()
     got = []
@@ -249,7 +245,7 @@ def test_a_bad_delay(make_rig, delay):
 
 def test_a_new_key_at_the_limit_is_refused(make_rig):
     """
-    If `max_pending` timers are pending, a new key is refused, and a pending key can still be set again.
+    If `max_pending` timers are pending, a new key is refused, but a pending key can be set again.
     """
     rig = make_rig(max_pending=1)
     rig.wheel.set("a", 1, 1)
@@ -281,9 +277,7 @@ def test_an_error_in_on_expire(make_rig):
 
 def test_a_move_that_overtakes_a_firing(make_rig):
     """
-    If a key is set or moved just before another thread fires it, that firing does nothing.
-
-    So the key expires once, at its new time.
+    If a key is set or moved just before another thread fires it, it expires once, at its new time.
     """
     for verb in ("set", "move", "cancel"):
         rig = make_rig()

@@ -29,9 +29,7 @@ def busy_switching():
 @pytest.mark.usefixtures("busy_switching")
 def test_threads_that_set_one_key_leave_one_timer(make_rig):
     """
-    If several threads set one key in different ways, only one timer remains.
-
-    The timer has the value and the delay of one of these calls.
+    If several threads set one key in different ways, one timer remains, with the value and delay of one of these calls.
     """
     rig = make_rig()
     start = rig.wheel.time()
@@ -66,13 +64,11 @@ def test_threads_that_set_one_key_leave_one_timer(make_rig):
 def test_a_set_from_inside_a_set_wins_whole(by_name):
     """
     If `set` is called during another call of `set` for the same key, the value and the deadline of the inner call stay.
-
-    Here the outer call makes the earliest deadline earlier. The wheel reports this to its driver, which makes the inner
-    call.
     """
     wheel = TimerWheel(on_expire=print, clock=ManualClock())
     start = wheel.time()
     wheel.set("a", 1, 60)
+    # The outer call makes the earliest deadline earlier, and the wheel reports this to its driver.
     wheel._engine.on_earlier = lambda: wheel.set("a", 3, 90)
     wheel._engine.arm()
     if by_name:
@@ -107,9 +103,7 @@ def test_a_pending_key_is_set_while_another_thread_has_the_lock():
 @pytest.mark.parametrize("verb", ["drain", "close"])
 def test_a_callback_of_a_close_may_wait_for_other_threads(make_rig, verb):
     """
-    While a drain or a close runs a callback of a context, other threads can use the keys.
-
-    The callback can wait for these threads, and can use the keys itself.
+    While a drain or a close runs a callback of a context, other threads can use the keys, and so can the callback.
     """
     rig = make_rig()
     wheel = rig.wheel
@@ -151,9 +145,7 @@ def test_a_subclass_keeps_its_own_set():
 
 def test_a_replaced_value_is_released():
     """
-    A wheel keeps only the newest value of a pending key.
-
-    If this value refers to the wheel, the wheel and the value can be collected together.
+    A wheel keeps only the newest value of a pending key, even in a reference cycle.
     """
 
     class Value:

@@ -30,7 +30,7 @@ def test_an_unhashable_key(make_rig, key):
 
 class Moody:
     """
-    A key whose hash and comparison run functions that the test chooses.
+    A key. Its hash and its comparison call functions that the test chooses.
     """
 
     def __init__(self, name: str, mood: dict[str, Callable[[], object]]) -> None:
@@ -84,9 +84,7 @@ def test_a_key_that_raises(make_rig, method):
 @pytest.mark.parametrize("method", ["hash", "eq"])
 def test_a_key_that_raises_as_it_expires(make_rig, method):
     """
-    If the hash or comparison of a key raises while it expires, the key is still delivered, and the error is reported.
-
-    The key can be set again.
+    If the hash or comparison of a key raises during the expiry, the key is still delivered, and the error is reported.
     """
     rig = make_rig()
     mood: dict[str, Callable[[], object]] = {}
@@ -145,7 +143,7 @@ def test_a_key_that_uses_the_wheel(make_rig, method, verb):
 
 def stepped(outer: Callable[[], object], inner: Callable[[], object], at: int) -> bool:
     """
-    Call *outer*, and call *inner* just before line number *at* of *outer*.
+    Call *outer*, and interrupt it just before its line number *at* by a call of *inner*.
 
     Return True if *outer* has at least *at* lines.
     """
@@ -175,9 +173,7 @@ def stepped(outer: Callable[[], object], inner: Callable[[], object], at: int) -
 @pytest.mark.parametrize("is_pending", [False, True])
 def test_a_signal_handler_between_two_lines(make_rig, outer, inner, is_pending):
     """
-    While a method with a key runs, a signal handler may set or cancel the same key between any two lines.
-
-    Afterwards the key has at most one timer.
+    While a method with a key runs, a signal handler may set or cancel the same key. At most one timer remains.
     """
     at = 0
     is_inside = True

@@ -32,8 +32,6 @@ class Zap(BaseException):
 def collections_are_short():
     """
     Freeze all existing objects, so that the garbage collections in the tests are short.
-
-    One test runs a collection for each line of code.
     """
     gc.collect()
     gc.freeze()
@@ -52,9 +50,6 @@ def nothing_is_collected():
 def zapped(act: Callable[[], object], number: int) -> bool:
     """
     Call *act* and raise at line event *number* of the package's code. Return True if it was reached.
-
-    When a `with` block is left, Python reports its first line again. No signal handler can run there before `__exit__`
-    of the block, so that event does not count.
     """
     count, entered = 0, set()
 
@@ -65,6 +60,7 @@ def zapped(act: Callable[[], object], number: int) -> bool:
             return None
         if event == "line":
             place = (frame, frame.f_lineno)
+            # At the end of a `with` block its first line is reported again, but no signal handler can run there.
             if linecache.getline(name, frame.f_lineno).lstrip().startswith("with "):
                 if place in entered:
                     return trace
@@ -190,8 +186,6 @@ def test_at_every_line_of_a_verb(verb):
 def test_at_every_line_of_a_turn():
     """
     If a signal handler raises anywhere while due timers fire, each timer, key and context still fires once.
-
-    Afterwards the wheel works as usual.
     """
     number = 0
     while True:
@@ -231,8 +225,6 @@ SERIES: dict[str, Callable[[TimerWheel], Periodic]] = {
 def test_at_every_line_of_a_series(kind, is_run_now):
     """
     If a signal handler raises anywhere while due timers fire, a series loses no firing and continues.
-
-    This also holds for a series whose callback raises an `Exception`.
     """
     number = 0
     while True:
@@ -288,8 +280,6 @@ def test_at_every_line_of_a_pool_that_is_full():
 def test_at_every_line_of_an_expiry():
     """
     If a signal handler raises anywhere while due timers fire, all due keys, deadlines and cached values still expire.
-
-    Tasks that wait for a timer are still woken.
     """
     number = 0
     while True:
@@ -320,7 +310,7 @@ def test_at_every_line_of_an_expiry():
 @pytest.mark.parametrize("verb", ["set", "move", "cancel", "drain", "add_shard", "close"])
 def test_at_every_line_of_a_shard(verb):
     """
-    If a signal handler raises anywhere in a method of a sharded wheel, each key is either set completely or not set.
+    If a signal handler raises anywhere in a method of a sharded wheel, each key is set completely or not at all.
     """
     acts = {
         "set": lambda shards: shards.set("new", 1, 1),

@@ -1,5 +1,5 @@
 """
-Moves to a later deadline: the move changes only the timer's handle, from which the engine later reads the deadline.
+Moves to a later deadline change only the timer's handle, from which the engine later reads the deadline.
 """
 
 from __future__ import annotations
@@ -86,8 +86,6 @@ def test_moved_timers_in_lists_drains_and_closes() -> None:
 def test_many_moved_timers_keep_order_and_instants() -> None:
     """
     If 150,000 timers are moved at random, they fire in order.
-
-    The handles of so many timers are spread over several memory areas.
     """
     seed = random.randrange(2**32)
     draw, clock = random.Random(seed), ManualClock(0)
@@ -112,7 +110,7 @@ def test_many_moved_timers_keep_order_and_instants() -> None:
 
 def test_an_engine_that_is_gone_leaves_its_number_to_the_next() -> None:
     """
-    If thousands of engines are made and freed, later engines reuse their numbers. Each timer still finds its engine.
+    If thousands of engines are made and freed, and later engines reuse their numbers, each timer finds its engine.
     """
     clock = ManualClock(0)
     kept = Engine(clock)

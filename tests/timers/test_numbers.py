@@ -1,7 +1,5 @@
 """
-All methods accept numbers of all types and byte orders.
-
-A value means the same as in the library that defines its type.
+All methods accept numbers of all types and byte orders, with the meaning that the number's library gives them.
 """
 
 from __future__ import annotations
@@ -140,7 +138,7 @@ REFUSED: list[tuple[Any, type[Exception]]] = [
 
 class Rig:
     """
-    A wheel on a manual clock, with one timer, one key and one bulk timer. The wheel fires only on request.
+    A wheel on a manual clock, with one timer, one key and one bulk timer.
     """
 
     def __init__(self, design: Any) -> None:
@@ -194,7 +192,7 @@ def key_moved(rig: Rig, value: Any) -> float:
 
 def missing_key(rig: Rig, value: Any) -> float:
     """
-    Move a key that is not pending, and check that this has no effect. Then move a pending key, and return its deadline.
+    Move a key that is not pending, without an effect. Then move a pending key, and return its deadline.
     """
     assert not rig.wheel.move("none", value)
     return key_moved(rig, value)
@@ -291,14 +289,14 @@ def cache_touched(rig: Rig, value: Any) -> float:
 
 def refresh(_rig: Rig, value: Any) -> float:
     """
-    Return how many seconds before the end of its lifetime an entry is refreshed.
+    Return how many seconds before the end of its lifetime an entry is refreshed, if `ahead` is *value*.
     """
     return seconds(Refresh(ahead=value).ahead_ns)
 
 
 def clock_moved(_rig: Rig, value: Any) -> float:
     """
-    Return the time by which a manual clock moved.
+    Return how many seconds `advance` with *value* moves a manual clock.
     """
     clock = ManualClock(0)
     clock.advance(value)
@@ -393,7 +391,7 @@ def test_conversion_functions_accept_the_same_types(value, ns):
 
 def test_beyond_all_floats():
     """
-    A delay of more than 292 years means "never", whatever its type. The same delay below zero means "due now".
+    A delay of more than 292 years means "never", and a negative delay of that length "due now", whatever its type.
     """
     for value in (math.inf, 1e300, 10**400, Decimal("1E+400"), Fraction(10**400), timedelta.max, np.float64("inf")):
         assert to_ns(value, "value") == NEVER
@@ -514,9 +512,7 @@ def test_arrays_of_other_libraries(rig):
 )
 def test_arrays_that_are_refused(rig, values, error, text):
     """
-    An array is refused if any element is not a length of time.
-
-    The error names the argument, and nothing is set or moved.
+    An array is refused if any element is not a length of time, and nothing is set or moved.
     """
     before = rig.wheel.pending()
     with pytest.raises(error, match=text):

@@ -54,7 +54,7 @@ def make_rig(request: pytest.FixtureRequest) -> Callable[..., Rig]:
 
 def test_every_interval(make_rig):
     """
-    A series fires one interval from now, and then exactly once in every interval.
+    A series fires one interval after it is set, and then exactly once in every interval.
     """
     rig = make_rig()
     series = rig.wheel.call_every(2.5, rig.note)
@@ -131,7 +131,7 @@ def test_missed_by_a_jump(make_rig, missed, fired):
 
 def test_a_callback_that_ends_at_the_next_due_time(make_rig):
     """
-    If a callback of a series ends exactly when the next firing is due, this next firing counts as missed.
+    If a callback of a series ends exactly when the next firing is due, this firing counts as missed.
     """
     rig = make_rig()
     series = rig.wheel.call_every(1, rig.note, 1.0)
@@ -141,9 +141,7 @@ def test_a_callback_that_ends_at_the_next_due_time(make_rig):
 
 def test_jitter(make_rig):
     """
-    Jitter delays each firing by a new random time up to the maximum.
-
-    The delays do not accumulate.
+    Jitter delays each firing by a new random time up to the maximum, and the delays do not accumulate.
     """
     rig = make_rig()
     rig.wheel.call_every(10, rig.note, jitter=1)
@@ -157,7 +155,7 @@ def test_jitter(make_rig):
 @pytest.mark.parametrize("missed", ["skip", "burst", "delay"])
 def test_jitter_longer_than_the_interval(make_rig, missed):
     """
-    Jitter may be longer than the interval. No firing is omitted, because each firing waits for the previous one.
+    Jitter may be longer than the interval, and no firing is omitted.
     """
     rig = make_rig()
     series = rig.wheel.call_every(1, rig.note, jitter=10, missed=missed)

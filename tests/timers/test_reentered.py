@@ -88,7 +88,7 @@ def test_between_any_two_lines(hook):
 @pytest.mark.parametrize("kind", WHEELS)
 def test_between_the_lines_of_a_check(kind):
     """
-    If other code calls a wheel between any two lines of its method `check`, `check` finds no fault in the wheel.
+    `check` finds no fault in a wheel, even if other code calls the wheel between any two lines of `check`.
     """
     clock = ManualClock()
     wheel = TimerWheel(wheel=WHEELS[kind](), clock=clock, on_expire=lambda *_: None)
@@ -140,8 +140,6 @@ def test_an_end_at_any_event_of_a_call(kind, verb, hook, end):
 def test_a_close_at_any_event_of_a_new_timer(kind, call, hook):
     """
     If a wheel is closed during the call that sets a timer, the call is refused, or `close` returns the timer.
-
-    The same holds for a timer that its callback restarts.
     """
     known = []
 
@@ -165,7 +163,7 @@ def test_a_close_at_any_event_of_a_new_timer(kind, call, hook):
 
 def interrupted_at_each_event(kind, hook, end, prepare):
     """
-    Let *end* interrupt a call at its first trace event, then a new call at its second trace event, and so on.
+    Let *end* interrupt a call at its first trace event, a new call at its second trace event, and so on.
 
     *prepare* gets a clock and a wheel, and returns the call. Yield the wheel and the result of *end* each time.
     """

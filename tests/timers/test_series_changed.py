@@ -35,7 +35,7 @@ class Rig:
 
     def fire(self) -> None:
         """
-        Record the time of the firing, and then call the function that the test has set.
+        Record the time of the firing, and then call the function that the test has chosen.
         """
         self.fired.append(round((self.clock.monotonic_ns() - self.start_ns) / 1e9, 6))
         self.then()
@@ -48,9 +48,7 @@ def rig(request: pytest.FixtureRequest) -> Rig:
 
 def test_pause_and_resume(rig):
     """
-    A paused series does not fire and is not pending.
-
-    After a resume it continues in phase, and no firing counts as missed.
+    A paused series does not fire and is not pending. After a resume it continues in phase.
     """
     series = rig.every(10)
     rig.clock.advance(10)
@@ -91,7 +89,7 @@ def test_from_inside(rig):
 
 def test_a_new_interval(rig):
     """
-    A new interval counts from now, and may make the next firing earlier or later. A paused series stays paused.
+    A new interval counts from now. A paused series stays paused.
     """
     series = rig.every(60)
     rig.clock.advance(1)
@@ -134,8 +132,6 @@ def test_a_change_that_is_refused(rig):
 def test_an_ended_series_stays_ended(rig):
     """
     A series that has ended, was cancelled, or whose wheel was closed can be neither paused nor resumed.
-
-    An invalid interval is refused for any series.
     """
     done, cancelled, paused = rig.every(1, times=1), rig.every(5), rig.every(5)
     rig.clock.advance(1)
@@ -185,9 +181,7 @@ class Held:
 
 def test_changed_while_it_waits(rig):
     """
-    If a series is paused while a firing waits for a worker, this firing does nothing, even after a resume.
-
-    The same holds if the series gets a new interval in that time.
+    If a series is paused or changed while a firing waits for a worker, this firing does nothing.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)
@@ -216,9 +210,7 @@ def test_changed_while_it_waits(rig):
 
 def test_a_firing_that_was_overtaken(rig):
     """
-    A firing that a worker begins late does nothing if the series was paused and resumed in the meantime.
-
-    It also does nothing while another worker runs the callback of the series.
+    If a series was paused and resumed before a worker begins a firing, this firing does nothing.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)
@@ -242,7 +234,7 @@ def test_a_firing_that_was_overtaken(rig):
 
 def test_due_again_before_the_call_has_ended(rig):
     """
-    If the next firing of a series already waits for a worker when a call of its callback ends, the series continues.
+    If the next firing already waits for a worker when a call of the callback ends, the series continues.
     """
     held = Held()
     wheel = TimerWheel(wheel=rig.design(), clock=rig.clock, executor=held)

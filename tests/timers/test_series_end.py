@@ -35,8 +35,6 @@ begin = 1_000.0
 def test_until(design):
     """
     A series fires at `until` but never later.
-
-    This also holds if the number of firings is limited, the series is paused, or its interval is changed.
     """
     clock, wheel, fired, note = make(design)
     series = wheel.call_every(1, note, until=begin + 3)
@@ -72,9 +70,7 @@ def test_until_before_the_first(design, until):
 @WHEELS
 def test_run_now(design):
     """
-    `run_now` makes a series fire in the next turn of the wheel. This counts as a firing, and the phase stays the same.
-
-    On a paused or ended series `run_now` does nothing.
+    `run_now` makes a series fire in the next turn of the wheel, and the phase stays the same.
     """
     clock, wheel, fired, note = make(design)
     series = wheel.call_every(1, note, times=5)
@@ -151,8 +147,6 @@ def test_a_series_is_complete_before_others_see_it():
 def test_callbacks_of_a_pool_in_its_context():
     """
     If a callback was set without its own context, it runs in a copy of the pool's context.
-
-    Changes that the callback makes in this copy do not affect other callbacks.
     """
     seen, ended = [], threading.Event()
 

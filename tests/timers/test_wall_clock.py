@@ -47,13 +47,13 @@ class Rig:
 
     def until_a_look(self) -> None:
         """
-        Advance the clock to its next full minute, when all series check the wall clock.
+        Advance the clock to its next full minute.
         """
         self.clock.advance(60 - self.clock.monotonic_ns() % (60 * 10**9) / 1e9)
 
     def note(self, *_: object) -> None:
         """
-        Record the time of day to the second, and then call the function that the test has set.
+        Record the time of day to the second, and then call the function that the test has chosen.
         """
         self.fired.append(f"{self.now():%m-%d %H:%M:%S}".removesuffix(":00"))
         self.then()
@@ -150,9 +150,9 @@ def test_set_back_before_the_instant(rig):
 
 def test_set_back_over_the_instant(rig):
     """
-    If the clock is set back and shows the time of a firing again, the series fires again.
+    If the clock is set back by an hour after a firing, the series fires again at the same time of day.
 
-    If the clock is set back by less than the time since the firing, the series does not fire again.
+    If the clock is set back by a fraction of a second, the series does not fire again.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.clock.advance(HOUR + 10)
@@ -166,7 +166,7 @@ def test_set_back_over_the_instant(rig):
 
 def test_drift_just_after_a_firing(rig):
     """
-    If the clock is corrected by milliseconds during a firing, the series does not fire again, even at the next check.
+    If the clock is corrected by milliseconds during a firing, the series does not fire again.
     """
     rig.then = lambda: rig.clock.step_wall(-0.1)
     rig.until_a_look()
@@ -186,9 +186,7 @@ def test_drift_just_after_a_firing(rig):
 )
 def test_set_forward(rig, misfire, fired, missed):
     """
-    If the clock is set forward over due times, the misfire policy decides what the series does within a minute.
-
-    The series fires once for all of the missed times, once for each of them, or not at all.
+    If the clock is set forward over due times, the misfire policy decides how often the series fires within a minute.
     """
     series = rig.wheel.call_cron("0 * * * *", rig.note, misfire=misfire)
     rig.until_a_look()
@@ -213,9 +211,7 @@ def test_skip_fires_what_is_less_than_a_minute_late(rig):
 
 def test_a_wrong_time_between_two_checks(rig):
     """
-    If the clock shows a wrong time only between two checks, this has no effect.
-
-    The wrong time may be earlier or later.
+    A wrong time that the clock shows only between two checks has no effect.
     """
     series = rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.until_a_look()
@@ -229,9 +225,7 @@ def test_a_wrong_time_between_two_checks(rig):
 
 def test_a_wrong_time_that_a_check_sees(rig):
     """
-    If a check sees a wrong time that is later than the due time, the series fires as if it were late.
-
-    Once the clock is corrected, the series fires again at the right time.
+    If a check sees a wrong time after the due time, the series fires. It fires again at the right time.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.clock.step_wall(3 * HOUR)
@@ -282,9 +276,7 @@ def test_a_wall_clock_that_stands_still():
 
 def test_a_clock_beyond_the_precision_of_floats():
     """
-    If a float cannot hold the clock's time exactly, the checks of the wall clock do not repeat endlessly.
-
-    The series still fires on time.
+    If a float cannot hold the clock's time exactly, the series still fires on time, without endless checks.
     """
     clock = ManualClock(9_007_199_999_999_990, wall=NOON.timestamp())
     fired: list[int] = []
@@ -295,7 +287,7 @@ def test_a_clock_beyond_the_precision_of_floats():
 
 def test_a_slow_callback(rig):
     """
-    If due times pass while the callback runs, they are omitted. With the misfire policy "all", they are made up for.
+    If due times pass while the callback runs, they are omitted, unless the misfire policy is "all".
     """
     rig.then = lambda: len(rig.fired) == 1 and rig.clock.advance(150)
     once = rig.wheel.call_cron("* * * * *", rig.note, times=2)
@@ -310,9 +302,7 @@ def test_a_slow_callback(rig):
 
 def test_pause_and_resume(rig):
     """
-    A paused series does not fire.
-
-    After a resume it continues with the next match, and no firing counts as missed.
+    A paused series does not fire. After a resume it continues with the next match.
     """
     series = rig.wheel.call_cron("0 * * * *", rig.note)
     assert series.pause()
@@ -342,9 +332,7 @@ def test_from_inside(rig):
 
 def test_one_instant(rig):
     """
-    A series with one instant fires once, exact to the microsecond, in any zone.
-
-    If the instant has passed, it fires at once.
+    A series with one instant fires once, exact to the microsecond, or at once if the instant has passed.
     """
     when = datetime(2026, 6, 2, 0, 0, 0, 7, tzinfo=ZoneInfo("Asia/Tokyo"))
     timer = rig.wheel.call_at_wall(when, rig.note, 1)
@@ -445,8 +433,6 @@ def test_lines_that_are_refused(rig, line, options, error, match):
 def test_callbacks_that_are_refused(rig):
     """
     An object that is not callable is refused as a callback, and so is a coroutine function without a loop.
-
-    A closed wheel refuses any series.
     """
 
     async def work() -> None: ...

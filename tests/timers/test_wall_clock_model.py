@@ -27,7 +27,7 @@ EVERY = (1, 5, 7, 15, 30)
 
 class Model:
     """
-    A model of the series `*/every * * * *`. At each second it checks whether the series is due.
+    A model of a series with a cron line `*/N * * * *`, which checks at each second whether the series is due.
     """
 
     def __init__(self, every: int, tz: str, wall: int, misfire: str) -> None:
@@ -49,21 +49,19 @@ class Model:
 
     def aim(self, after: int) -> None:
         """
-        Set the due time to the first second later than *after* at which the series matches.
+        Set the due time to the first second after *after* at which the series matches.
         """
         self.after, self.due = after, self.first_after(after)
 
     def next_look(self) -> int:
         """
-        Return the time of the next check.
-
-        It is the due time by the present clock, or the next whole minute if that is earlier.
+        Return the time of the next check: the due time by the present clock, or an earlier whole minute.
         """
         return min(self.time + max(self.due - self.wall, 0), (self.time // 60 + 1) * 60)
 
     def passed(self, until: int) -> int:
         """
-        Return the number of matches after the present due time and up to *until*, at most 100.
+        Return the number of matches after the present due time, up to *until* and at most 100.
         """
         count, at = 0, self.first_after(self.due)
         while at <= until and count < 100:
@@ -101,9 +99,7 @@ class Model:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_series_fires_like_its_model(seed):
     """
-    However the clock is set, the series fires when the model does.
-
-    Both have the same next time and the same number of missed firings.
+    However the clock is set, the series fires and misses firings like the model.
     """
     rng = random.Random(seed)
     every, (tz, start), misfire = rng.choice(EVERY), rng.choice(STARTS), rng.choice(("once", "skip", "all"))

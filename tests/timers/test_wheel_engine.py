@@ -1,5 +1,5 @@
 """
-The engine passes the contract suite of engines over any wheel. Here the wheel is a heap.
+The engine passes the contract suite of engines. Here the wheel is a heap.
 """
 
 import sys
@@ -26,7 +26,7 @@ class TestWheelEngine(EngineSuite):
 @pytest.mark.parametrize("part", [lambda engine: engine, lambda engine: engine._filing.wheel], ids=["engine", "wheel"])
 def test_the_counts_of_a_drain_that_a_signal_interrupts(part: Callable[[WheelEngine], Any]) -> None:
     """
-    If a signal handler sets and cancels a timer while `drain` counts the timers, `stats` includes this timer.
+    If a signal handler sets and cancels a timer while `drain` counts the timers, `stats` includes it.
     """
     engine = WheelEngine(HeapWheel(), ManualClock())
     engine.call_later(1, print)
