@@ -16,9 +16,7 @@ from tickwheel.testing import ManualClock
 
 def test_get_many_and_set_many():
     """
-    get_many returns the values that have not expired, and counts a lookup and a use for each key.
-
-    set_many gives all keys the same lifetime.
+    get_many counts a lookup and a use for each key. set_many gives all keys the same lifetime.
     """
     clock = ManualClock()
     cache = TTLCache(10, 60.0, timer=clock.monotonic)
@@ -66,9 +64,7 @@ def test_bulk_forms_of_a_subclass():
 
 def test_take_many_loads_missing_keys_in_one_call():
     """
-    The loader is called once with all missing keys, in order.
-
-    A key for which the loader has no value is neither returned nor stored.
+    The loader is called once with all missing keys, in order. A key without a value is neither returned nor stored.
     """
     cache, calls = TTLCache(10, 60.0), []
     cache["b"] = "kept"
@@ -87,9 +83,7 @@ def test_take_many_loads_missing_keys_in_one_call():
 
 def test_a_bulk_loader_that_fails_or_returns_nonsense():
     """
-    If the loader raises or returns nonsense, the error is raised and no value is stored.
-
-    The keys can be loaded again afterwards.
+    If the loader raises or returns nonsense, the error is raised, no value is stored, and a later load may succeed.
     """
     cache = TTLCache(10, 60.0)
     with pytest.raises(ZeroDivisionError):
@@ -114,7 +108,7 @@ def test_values_that_do_not_fit_are_returned():
 
 def test_single_and_bulk_loads_share():
     """
-    A bulk load waits for the keys that other callers are loading, and loads only the remaining keys.
+    A bulk load waits for keys that other callers are loading, and loads only the remaining keys.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()
@@ -190,9 +184,7 @@ def test_bulk_in_tasks():
 
 def test_a_bulk_load_is_cancelled_with_its_last_waiter():
     """
-    A bulk load continues as long as any caller waits for one of its keys.
-
-    It is cancelled when the last of these callers is cancelled.
+    A bulk load continues as long as any caller waits for one of its keys. Without callers it is cancelled.
     """
     cache = TTLCache(10, 60.0)
     cancelled = []

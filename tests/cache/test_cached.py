@@ -26,9 +26,6 @@ def test_a_function_is_called_once_for_its_arguments():
 
     @cached(TTLCache(10, 60.0, clock=clock))
     def add(a, b=0):
-        """
-        Add.
-        """
         calls.append((a, b))
         return a + b
 
@@ -114,9 +111,7 @@ def test_a_key_of_ones_own():
 
 def test_keys_of_calls():
     """
-    The order of keyword arguments does not matter.
-
-    A call with a keyword argument and a call with a tuple of its name and value have different keys.
+    The order of keyword arguments does not matter, but a keyword argument differs from a tuple of its name and value.
     """
     assert call_key(1, a=2, b=3) == call_key(1, b=3, a=2)
     assert len({call_key(), call_key(1), call_key(a=1), call_key(("a", 1)), call_key("a", 1)}) == 5
@@ -154,8 +149,6 @@ def test_without_a_cache_nothing_is_stored():
 def test_a_result_that_does_not_fit_is_returned():
     """
     If a result is too large for the cache, or the cache stores nothing, the result is still returned.
-
-    `cache_info` counts it as uncached.
     """
     for cache in (TTLCache(0, 60.0), TTLCache(3, 60.0, getsizeof=len)):
 
@@ -205,7 +198,7 @@ def test_cache_info():
 
 def test_a_method_that_is_cached():
     """
-    For a method, the object is part of the key. The bound method has attributes such as `cache_info`.
+    For a method, the object is part of the key.
     """
 
     class Squares:
@@ -221,9 +214,7 @@ def test_a_method_that_is_cached():
 
 def test_which_functions_count_as_coroutine_functions():
     """
-    An object with an async `__call__` counts as a coroutine function.
-
-    A plain function that returns a coroutine raises an error, because a stored coroutine could be awaited only once.
+    An object with an async `__call__` counts as a coroutine function. A plain function may not return a coroutine.
     """
 
     class Double:

@@ -26,9 +26,6 @@ class Prices:
 
     @cachedmethod(lambda self: self.cache)
     def price(self, name, *, times=1):
-        """
-        Return a price.
-        """
         self.calls.append(name)
         return len(name) * self.factor * times
 
@@ -86,9 +83,7 @@ def test_coroutine_methods():
 
 def test_it_has_the_name_and_docstring_of_the_method():
     """
-    On the class and on an object, the decorated method has the name and docstring of the original method.
-
-    The repr contains that name.
+    The decorated method has the name and docstring of the original method.
     """
     prices = Prices()
     for price in (Prices.price, prices.price):
@@ -110,9 +105,7 @@ def test_an_object_is_not_kept_alive():
 
 def test_generators_and_bad_cache_functions_are_refused():
     """
-    The decorator refuses generator functions.
-
-    It also refuses a *cache* function that takes no argument, or that does not return a cache of tickwheel.
+    The decorator refuses generator functions, and *cache* functions without an argument or with a wrong result.
     """
     with pytest.raises(TypeError, match="pass a function of the object that returns its cache"):
         cachedmethod(TTLCache(10, 60.0))

@@ -11,7 +11,7 @@ from tickwheel.cache import TTLCache
 
 def test_it_counts_as_a_cache_of_cachetools():
     """
-    Decorators of cachetools respect the maxsize of tickwheel's caches, even if cachetools is imported after tickwheel.
+    Decorators of cachetools respect the maxsize of tickwheel's caches.
     """
     early = TTLCache(3, 60.0)
     cachetools = pytest.importorskip("cachetools")

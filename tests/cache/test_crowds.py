@@ -18,7 +18,7 @@ MODULUS = 2**61 - 1
 
 class Key:
     """
-    A key with a constant hash, whose comparison first runs a function.
+    A key with a constant hash. Comparing it with another key first calls a function of the test.
     """
 
     def __init__(self, name, action=lambda: None):
@@ -52,8 +52,6 @@ def cache():
 def test_inserting_many_keys_with_one_hash_ends(make):
     """
     Inserting n keys with one hash takes about n squared comparisons, as in a dict.
-
-    If it took many more comparisons, the test would time out.
     """
     cache = TTLCache(CROWD, 60.0)
     for n in range(CROWD):

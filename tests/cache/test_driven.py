@@ -48,7 +48,7 @@ def test_entries_expire_at_their_deadlines(clock):
 
 def test_an_earlier_deadline_moves_the_alarm(clock):
     """
-    If a new entry has the earliest deadline, it expires on time. So does an entry that is moved to a later deadline.
+    A new entry with the earliest deadline expires on time. So does an entry that is moved to a later deadline.
     """
     told = []
     cache = TTLCache(100, 50.0, clock=clock, on_expire=lambda key, *_: told.append(key))
@@ -69,9 +69,7 @@ def test_an_earlier_deadline_moves_the_alarm(clock):
 
 def test_a_wheel_that_is_full(clock):
     """
-    If the wheel refuses the timer of the cache, the caller of `set` gets the error.
-
-    The next call of `set` sets the timer again, even if it adds an entry that expires later than the first one.
+    If the wheel refuses the timer of the cache, the caller of `set` gets the error, and the next `set` tries again.
     """
     wheel = TimerWheel(clock=clock, max_pending=1)
     in_the_way = wheel.call_later(1_000.0, print)
@@ -105,7 +103,7 @@ def test_one_timer_for_a_whole_cache(clock):
 
 def test_many_due_entries_are_removed_in_several_turns(clock):
     """
-    Many entries that are due at once are removed in several turns of the wheel, and other timers fire between them.
+    Many entries that are due at once are removed in several turns of the wheel.
     """
     wheel = TimerWheel(clock=clock)
     cache = TTLCache(20_000, 10.0, wheel=wheel)
@@ -239,9 +237,7 @@ def test_threads_and_the_driver_share_a_cache():
 @pytest.mark.realtime
 def test_after_a_fork():
     """
-    In a forked child, the parent's entries exist, and a new entry expires even if the cache is not used.
-
-    No caller in the child waits for the parent's loads.
+    In a forked child, the parent's entries exist, and entries expire. No caller waits for the parent's loads.
     """
     gone = threading.Event()
     begun, go_on = threading.Event(), threading.Event()
@@ -271,7 +267,7 @@ def test_after_a_fork():
 @pytest.mark.needs("os.fork")
 def test_background_loads_after_a_fork(clock):
     """
-    In a forked child, background loads of the parent do not count towards the limit, and no caller waits for them.
+    In a forked child, background loads of the parent do not count towards the limit.
     """
     cache = TTLCache(10, 10.0, timer=clock.monotonic, refresh=Refresh(stale_while_revalidate=60.0, loads_max=1))
     cache["a"] = 1
@@ -350,9 +346,7 @@ class Doorman:
 @pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
 def test_a_full_executor(clock, design):
     """
-    If an executor is full when entries become due, the entries are removed as soon as the executor has room.
-
-    Later entries expire as usual.
+    If an executor is full when entries become due, the entries are removed as soon as it has room.
     """
     told, doorman = [], Doorman()
     wheel = TimerWheel(wheel=design and design(), clock=clock, executor=doorman, on_error=lambda *_: None)
@@ -371,9 +365,7 @@ def test_a_full_executor(clock, design):
 @pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
 def test_after_a_drain(clock, design):
     """
-    A drain of the wheel also removes the timer of the cache.
-
-    The next call of `set` sets this timer again, and then all entries expire on time.
+    A drain of the wheel also removes the timer of the cache, which the next call of `set` sets again.
     """
     told = []
     wheel = TimerWheel(wheel=design and design(), clock=clock)

@@ -23,7 +23,7 @@ def clock():
 
 def lazy(clock, maxsize=100, ttl=10.0, **options):
     """
-    Return a cache that reads *clock*, and expires entries only when it is used.
+    Return a cache that reads *clock*, and has no wheel.
     """
     return TTLCache(maxsize, ttl, timer=clock.monotonic, **options)
 
@@ -45,8 +45,6 @@ def test_an_entry_is_gone_at_its_deadline_and_not_before(clock):
 def test_on_the_system_clock():
     """
     Without the argument `timer`, a cache uses the monotonic clock.
-
-    To look up an entry in its last second, the cache reads this clock exactly.
     """
     cache = TTLCache(100, 3600.0)
     cache["hour"] = 1
@@ -164,9 +162,7 @@ def test_a_ttl_of_zero_keeps_nothing(clock):
 
 def test_ttu_returns_the_deadline(clock):
     """
-    TLRUCache calls its ttu function with key, value and time.
-
-    A value whose deadline has already been reached is not stored.
+    TLRUCache calls its ttu function with key, value and time, and does not store a value that has already expired.
     """
     asked = []
 
@@ -219,8 +215,6 @@ def test_timers_count_in_seconds(now, step):
 def test_a_timer_of_nanoseconds_is_refused(timer):
     """
     A function of the standard library that returns nanoseconds is refused as the `timer` of a cache.
-
-    The error says which function to use instead.
     """
     message = f"timer is time.{timer.__name__}: pass a function that returns seconds, or give the cache a clock"
     for make in (lambda: TTLCache(10, 60.0, timer=timer), lambda: TLRUCache(10, lambda *_: 0, timer=timer)):
@@ -261,9 +255,7 @@ def test_a_timer_counts_in_any_unit_for_years(kind, number, power):
 @pytest.mark.parametrize("power", [9, 12])
 def test_a_life_that_is_too_long_for_the_unit_is_refused(number, power):
     """
-    A ttl is refused if it is much too long for a cache's clock, such as a minute in nanoseconds on a clock in seconds.
-
-    A ttl of `inf` is accepted.
+    A ttl is refused if it is much too long for a cache's clock, unless it is `inf`.
     """
     life, timer = number(60 * 10**power), lambda: number(5)
     for make in (CACHES["ttl"], CACHES["sliding"], CACHES["max_age"]):
@@ -286,7 +278,7 @@ def test_entries_keep_their_lives_when_the_timer_outgrows_its_range():
     """
     If a cache's clock function counts seconds, the cache must count from a later origin after 36 years.
 
-    This does not change lifetimes, order, endless entries, ages or iterators.
+    This does not change lifetimes, order or ages.
     """
     now, year = 0, 365 * 86_400
     cache = TTLCache(math.inf, 10 * year, timer=lambda: now, max_age=40 * year)
@@ -312,7 +304,7 @@ def test_entries_keep_their_lives_when_the_timer_outgrows_its_range():
 
 def test_a_key_that_compares_slowly_keeps_its_life():
     """
-    If a key's `__eq__` moves the cache's clock by many years during `set`, the new entry still gets the right deadline.
+    If a key's `__eq__` moves the cache's clock by years during `set`, the new entry still gets the right deadline.
     """
     now, year = 0, 365 * 86_400
 
@@ -366,8 +358,6 @@ def test_the_timer_can_be_frozen():
 def test_long_uptime_and_long_lives(clock):
     """
     Lifetimes of ten years and of a nanosecond end on time, even after a long uptime.
-
-    A float of the clock's time is then exact only to a microsecond.
     """
     cache = TTLCache(math.inf, 86_400.0 * 3650, clock=clock)
     cache["decade"] = 1

@@ -28,8 +28,7 @@ def things():
     """
     Return a list for weak references to the objects that a loader makes.
 
-    The garbage collector is off. So the weak reference to an object becomes invalid only if no reference cycle holds
-    it.
+    The garbage collector is off, so that objects in a reference cycle are not freed.
     """
     gc.disable()
     yield []
@@ -65,7 +64,7 @@ def dead(things):
 
 def test_a_load_in_a_thread(things, fail):
     """
-    Once the caller has handled the error of a failed loader, the loader's objects are freed, for one key and for many.
+    Once the caller has handled the error of a failed loader, the loader's objects are freed.
     """
     cache = TTLCache(10, 60.0)
     for key in "ab":

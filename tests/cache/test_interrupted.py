@@ -163,12 +163,12 @@ CACHES = {"plain": plain, "renewing": renewing, "driven": driven, "by function":
 
 
 LOADING = {"run", "_keep", "_settle", "count", "_count", "held", "__call__", "<dictcomp>", "<lambda>"}
-"""Functions that run a loader. If a signal handler raises an Exception in one, a take may return the old value."""
+"""Functions in which an Exception of a signal handler may be treated as a failed load."""
 
 
 def in_thread(function, *args):
     """
-    Run a function in another thread and return its result. Check that it does not hang.
+    Run a function in another thread and return its result.
     """
     outcome = []
     thread = threading.Thread(target=lambda: outcome.append(function(*args)), daemon=True)
@@ -206,7 +206,7 @@ def check(rig, where):
 
 def interrupted(make, call, error, *numbers):
     """
-    Make a call, and raise *error* when the lines with the given numbers are reached.
+    Make a call, and raise *error* at the lines with the given numbers.
 
     Return the type of the exception that the call raised, and a list of the lines at which *error* was raised.
     """
@@ -226,7 +226,7 @@ def interrupted(make, call, error, *numbers):
 
 def rows():
     """
-    Return every combination of a cache, a call and an exception. The quick set runs only some of them.
+    Return every combination of a cache, a call and an exception.
     """
     usual = {"take", "take_many", "take_async", "cached", "set", "counts"}
     for make in CACHES:

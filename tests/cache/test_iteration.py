@@ -34,9 +34,7 @@ def test_expired_entries_are_skipped(clock):
 
 def test_changes_in_the_middle(clock):
     """
-    An iterator skips entries that are removed or added during the iteration.
-
-    If a value is replaced, the iterator returns the new value.
+    An iterator skips entries that are removed or added during the iteration, and returns the new value of others.
     """
     cache = TTLCache(10, 10.0, timer=clock.monotonic)
     cache.update({n: n for n in range(5)})

@@ -1,8 +1,5 @@
 """
-Keys and values that misbehave.
-
-The `__hash__` and `__eq__` of these keys raise, use the cache or collect garbage. The finalizers of values use the
-cache.
+Keys and values that misbehave: their `__hash__`, `__eq__` and finalizers raise, use the cache or collect garbage.
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ from tickwheel.testing import ManualClock
 
 class Key:
     """
-    A key with a constant hash, whose comparison first runs a function.
+    A key with a constant hash. Comparing it with another key first calls a function of the test.
     """
 
     def __init__(self, name, action=lambda: None):
@@ -61,8 +58,6 @@ def test_a_hash_that_raises():
 def test_an_eq_that_raises():
     """
     If a key's `__eq__` raises, the caller gets the error, and nothing is set, removed or counted.
-
-    The cache still works for other keys.
     """
     cache = TTLCache(10, 60.0)
     bad = Key("bad")
@@ -142,7 +137,7 @@ def test_an_eq_that_collects():
 
 def test_finalizers_may_use_the_cache():
     """
-    In whichever way an entry leaves the cache, the finalizer of its value finds the cache consistent, and may use it.
+    In whichever way an entry leaves the cache, the finalizer of its value may use the cache.
     """
     cache = TTLCache(3, 60.0)
     seen = []

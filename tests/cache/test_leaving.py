@@ -37,8 +37,6 @@ def rig(request):
 def test_every_reason_is_reported_and_counted(rig):
     """
     For each reason why an entry leaves the cache, the callback gets key, value and reason once.
-
-    The entry is also counted under this reason.
     """
     cache = rig.cache
     cache.update({"a": 1, "b": 2})

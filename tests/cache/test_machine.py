@@ -14,14 +14,12 @@ from tickwheel.testing import ManualClock
 
 STEPS = 4000
 LIVES = (0, 1, 2, 3, 63, 64, 65, 4095, 4096, 4097, 262_144, math.inf)
-"""Lifetimes in seconds. Some of them are powers of 64, which are the limits of the wheel's levels."""
+"""Lifetimes in seconds. Some of them are limits of the wheel's levels."""
 
 
 class Model:
     """
     A model of a cache, which keeps a row for each entry. The least recently used row is first.
-
-    A row has key, value, deadline, lifetime, size and a number. The numbers show in which order the lifetimes began.
     """
 
     def __init__(self, maxsize, *, sliding, getsizeof):

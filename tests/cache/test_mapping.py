@@ -118,9 +118,7 @@ def test_popitem_of_an_empty_cache(make):
 
 def test_sizes_are_bounded(make):
     """
-    With getsizeof, the sum of all sizes is bounded.
-
-    If a value is replaced by a larger one, other values are evicted, and the larger value stays.
+    With getsizeof, the sum of all sizes is bounded, and a larger value may evict others.
     """
     cache = make(10, getsizeof=len)
     cache.update(a="aaa", b="bbb", c="ccc")
@@ -200,7 +198,7 @@ def test_a_copy_has_the_same_items_in_the_same_order(make, copied):
 
 def test_a_copy_has_the_lives_that_were_left():
     """
-    A pickle stores the remaining lifetimes, and the time until it is loaded does not count.
+    A pickle stores the remaining lifetimes. The time until it is loaded does not count.
     """
     clock = ManualClock()
     cache = TTLCache(10, 60.0, clock=clock, sliding=True)
@@ -216,9 +214,7 @@ def test_a_copy_has_the_lives_that_were_left():
 
 def test_a_copy_of_a_copy():
     """
-    A copy of a cache uses the same clock function (`timer`), even if this function cannot be hashed.
-
-    The same holds for a copy of the copy.
+    A copy of a cache, or a copy of the copy, uses the same clock function (`timer`).
     """
 
     @dataclass

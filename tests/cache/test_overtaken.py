@@ -77,7 +77,7 @@ def take_many_while(cache, act, key="key"):
 
 def call_while(cache, act, key="key"):
     """
-    Run *act* while a cached function runs, and return the result that the caller of this function gets.
+    Run *act* while a cached function runs, and return the result of the function's caller.
     """
 
     @cached(cache, key=lambda name: name)
@@ -145,7 +145,7 @@ def test_keys_that_a_subclass_makes(take, act):
     """
     A subclass may map several keys to one entry.
 
-    If one of these keys is written or removed, a load of another of these keys stores nothing.
+    If one of these keys is written or removed while another one is being loaded, the load stores nothing.
     """
     cache = Lower(10, 60.0)
     if act == "write":
@@ -160,7 +160,7 @@ def test_keys_that_a_subclass_makes(take, act):
 
 def test_a_take_after_a_removal_does_not_get_the_older_load():
     """
-    A take that begins after a removal does not wait for an older load, but loads again. The older load stores nothing.
+    A take that begins after a removal does not wait for an older load, but loads again.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()
@@ -213,9 +213,7 @@ def busy_switching():
 @pytest.mark.parametrize("bulk", [False, True], ids=["take", "take_many"])
 def test_no_take_is_older_than_the_last_removal_before_it(bulk):
     """
-    A take never returns a value that was already outdated and removed when the take began.
-
-    Here threads change the source, remove keys and take them, all at the same time.
+    A take never returns a value that was removed before the take began.
     """
     seed = random.randrange(2**32)
     print("seed", seed)  # noqa: T201 - pytest shows it when this fails
@@ -260,8 +258,6 @@ def test_no_take_is_older_than_the_last_removal_before_it(bulk):
 def test_after_a_failed_load_only_the_current_value_is_returned(is_async):
     """
     After a failed load, a value that was removed or has expired during the load is not returned.
-
-    A value that was set during the load is returned.
     """
     clock = ManualClock()
     cache = TTLCache(100, 10.0, timer=clock.monotonic, refresh=Refresh(stale_if_error=60.0))

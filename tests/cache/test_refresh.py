@@ -105,8 +105,6 @@ def test_without_refresh_rules_nothing_is_refreshed(clock, source):
 def test_stale_while_revalidate(clock, source):
     """
     For some seconds after a value has expired, a take still returns it while a background load runs.
-
-    After these seconds the key is missing.
     """
     cache = make(clock, stale_while_revalidate=5.0)
     cache.take("a", source)
@@ -123,8 +121,6 @@ def test_stale_while_revalidate(clock, source):
 def test_stale_if_error(clock, source):
     """
     For some seconds after a value has expired, a take still returns it if loading fails.
-
-    After these seconds the loader's error is raised.
     """
     cache = make(clock, stale_if_error=60.0, retry_after=0.0)
     cache.take("a", source)
@@ -162,9 +158,7 @@ def test_a_failed_refresh_is_counted_and_logged(clock, source, caplog):
 
 def test_only_take_returns_stale_values(clock):
     """
-    After the lifetime of a value, only `take` still returns it, for the extra time that the refresh rules allow.
-
-    When this time is over, the value leaves the cache.
+    After the lifetime of a value, only `take` still returns it, for the extra time of the refresh rules.
     """
     left = []
     rules = Refresh(stale_if_error=5.0)
@@ -232,8 +226,6 @@ def test_a_write_during_a_refresh_stays(clock, source):
 def test_background_loads_are_bounded(clock, source):
     """
     At the limit of background loads, a take returns the present value, but starts no further load.
-
-    The refused load is counted.
     """
     cache = make(clock, ahead=5.0, loads_max=2)
     for key in "abcd":
@@ -278,7 +270,7 @@ def test_refreshing_in_tasks(clock, source):
 
 def test_a_failed_refresh_in_a_task_is_logged(clock, source, caplog):
     """
-    If a background task fails, its error is logged, and asyncio does not report an exception that was never retrieved.
+    If a background task fails, its error is logged.
     """
     cache = make(clock, ahead=5.0)
 
@@ -298,8 +290,6 @@ def test_a_failed_refresh_in_a_task_is_logged(clock, source, caplog):
 def test_many_are_refreshed_by_one_call(clock):
     """
     take_many loads missing keys, and reloads keys near the end of their lifetime in the background.
-
-    If loading fails, take_many returns old values.
     """
     cache = make(clock, ahead=3.0, stale_if_error=10.0)
     calls = []
@@ -344,8 +334,6 @@ def test_cached_functions_refresh(clock):
 def test_refreshing_other_caches(clock, source):
     """
     A TLRUCache accepts the same refresh rules as a TTLCache.
-
-    In a cache with `sliding` and a lifetime for each entry, the rules follow the entry's lifetime.
     """
     cache = TLRUCache(
         10, lambda _key, _value, now: now + 10.0, timer=clock.monotonic, refresh=Refresh(stale_if_error=5)
@@ -386,9 +374,7 @@ def test_a_refresh_that_is_cancelled_before_it_begins(clock, source):
 
 def test_a_refresh_that_no_thread_can_run(clock, source, monkeypatch, caplog):
     """
-    If no thread can be started for a background load, the value is still returned.
-
-    The failure is logged and counted, and a later take loads the key.
+    If no thread can be started for a background load, the value is still returned, and a later take loads the key.
     """
     cache = make(clock, ahead=5.0, stale_while_revalidate=5.0, loads_max=1)
     cache.take("a", source)
@@ -410,9 +396,7 @@ def test_a_refresh_that_no_thread_can_run(clock, source, monkeypatch, caplog):
 
 def test_a_load_that_no_task_can_run(clock, source, caplog):
     """
-    If the loop refuses a task for a background load, `take_async` returns the existing value.
-
-    If the key has no value, `take_async` raises, and a later take loads the key.
+    If the loop refuses a task for a background load, `take_async` returns the existing value, or else raises.
     """
     cache = make(clock, ahead=5.0)
     cache["a"] = "a 0"

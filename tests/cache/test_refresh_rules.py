@@ -33,9 +33,7 @@ def test_rules_that_are_none(rules, error, message):
 
 def test_caches_that_cannot_be_refreshed():
     """
-    A cache accepts only a Refresh as its refresh rules.
-
-    A subclass that overrides methods such as `__getitem__` is refused, because a refresh would bypass these methods.
+    A cache accepts only a Refresh as its refresh rules. A subclass that overrides `__getitem__` accepts none.
     """
 
     class Own(TTLCache):

@@ -136,8 +136,6 @@ def test_tasks_of_two_loops_share(cache):
 def test_when_the_loading_loop_ends_another_one_loads(cache, joined, who):
     """
     If an event loop ends, its loads are cancelled, and a waiting thread or other loop loads the value itself.
-
-    This holds even for a task that waits while it cleans up after its own cancellation.
     """
     begun = threading.Event()
 
@@ -175,8 +173,6 @@ def test_when_the_loading_loop_ends_another_one_loads(cache, joined, who):
 def test_a_thread_does_not_wait_for_a_task_of_its_own_loop(cache):
     """
     If a coroutine calls the blocking `take` for a key that a task of its loop is loading, `take` loads the key itself.
-
-    If it waited for the task, it would block the loop on which the task runs.
     """
 
     async def main():
@@ -199,8 +195,6 @@ def test_a_thread_does_not_wait_for_a_task_of_its_own_loop(cache):
 def test_a_task_does_not_wait_for_the_thread_that_runs_it(cache):
     """
     If a loader runs a loop in which a task takes the loader's own key, the task gets an error.
-
-    Otherwise the task would wait for the loader, which waits for the task.
     """
     with pytest.raises(ReentrantError, match=r"take_async\('key'\)"):
         cache.take("key", lambda key: asyncio.run(cache.take_async(key, None)))
@@ -235,7 +229,7 @@ def test_a_waiting_thread_keeps_the_task_at_work(cache, joined):
 @pytest.mark.parametrize("who", ["thread", "task"])
 def test_waiting_threads_load_after_the_loop_was_stopped(cache, joined, monkeypatch, who):
     """
-    If a loop is closed without cancelling its tasks, threads that wait for a value of these tasks load it themselves.
+    If a loop is closed without cancelling its tasks, threads that wait for a task's value load it themselves.
     """
     monkeypatch.setattr(_flights, "_LOOK_AGAIN_S", 0.001)
     begun, tasks = threading.Event(), []

@@ -85,8 +85,6 @@ def test_an_error_is_raised_in_all_threads():
 def test_an_interrupt_stays_with_its_thread():
     """
     If a loader raises an exception such as KeyboardInterrupt, only the take that called the loader raises it.
-
-    Another waiting thread loads the key.
     """
     cache = TTLCache(10, 60.0)
     begun, go_on = threading.Event(), threading.Event()
@@ -110,7 +108,7 @@ def test_an_interrupt_stays_with_its_thread():
 
 def test_keys_do_not_wait_for_one_another():
     """
-    A loader may take other keys. If it takes its own key, it gets an error, because it would wait for itself.
+    A loader may take other keys. If it takes its own key, it gets an error.
     """
     cache = TTLCache(10, 60.0)
     assert cache.take("a", lambda _: cache.take("b", lambda _: 2) + 1) == 3
@@ -121,7 +119,7 @@ def test_keys_do_not_wait_for_one_another():
 
 def test_a_loaded_value_that_does_not_fit():
     """
-    A loaded value that is too large for the cache is returned to all callers, and is counted but not stored.
+    A loaded value that is too large for the cache is returned to all callers, but not stored.
     """
     cache = TTLCache(3, 60.0, getsizeof=len)
     assert cache.take("a", lambda _: "long") == "long"
@@ -195,9 +193,7 @@ def test_one_of_many_tasks_loads():
 
 def test_an_error_goes_to_all_tasks():
     """
-    The loader's error is raised in every task, as a separate object.
-
-    Nothing is stored, and the next take loads the key again.
+    The loader's error is raised in every task, as a separate object, and the next take loads the key again.
     """
 
     async def main():
@@ -234,7 +230,7 @@ def test_a_loader_that_is_cancelled_from_inside():
 
 def test_a_waiter_that_is_cancelled_leaves_the_load_to_others():
     """
-    If a waiting task is cancelled, the load continues for the other tasks, even if the cancelled task began the load.
+    If a waiting task is cancelled, the load continues for the other tasks.
     """
 
     async def main():
@@ -252,7 +248,7 @@ def test_a_waiter_that_is_cancelled_leaves_the_load_to_others():
 
 def test_a_load_is_cancelled_with_its_last_waiter():
     """
-    Once all waiting tasks were cancelled, the load is cancelled and stores nothing. A later caller loads the key again.
+    Once all waiting tasks were cancelled, the load is cancelled and stores nothing.
     """
 
     async def main():
@@ -312,9 +308,7 @@ class Abort(BaseException):
 @pytest.mark.parametrize("make", [lambda: Abort("no more"), lambda: FutureCancelledError("the pool is closed")])
 def test_every_task_gets_the_error_unchanged(make, caplog):
     """
-    Every waiting task gets the loader's error, and no task is cancelled.
-
-    This holds even for errors that do not derive from Exception, and for errors that futures treat specially.
+    Every waiting task gets the loader's error, of any kind, and no task is cancelled.
     """
     error = make()
 
@@ -337,9 +331,7 @@ def test_every_task_gets_the_error_unchanged(make, caplog):
 
 def test_a_loader_that_raises_stop_iteration():
     """
-    If a loader raises StopIteration, it is raised in all waiting threads.
-
-    A task gets it as the cause of a RuntimeError, as in any coroutine.
+    If a loader raises StopIteration, all waiting threads raise it. A task gets it as the cause of a RuntimeError.
     """
     cache, begun, go_on = TTLCache(10, 60.0), threading.Event(), threading.Event()
 

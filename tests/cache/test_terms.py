@@ -26,7 +26,7 @@ def in_a_minute(_key, _value, now):
 @pytest.mark.parametrize("kind", ["ttl", "tlru", "sliding", "driven", "graceful"])
 def test_an_overwrite_may_keep_the_deadline(clock, kind):
     """
-    With `keep_ttl`, a new value keeps the deadline of the old value. A missing or expired key gets a new lifetime.
+    With `keep_ttl`, a new value keeps the deadline of the old value, if there is one.
     """
     left = []
     options = {"on_expire": lambda *entry: left.append(entry), "on_evict": lambda *entry: left.append(entry)}

@@ -54,8 +54,6 @@ LIVES = {
 def test_timers_of_times(time_of, ttl):
     """
     The clock function (`timer`) of a cache may return dates and times of Python, NumPy or pandas in any unit.
-
-    Lifetimes may be seconds or any duration type.
     """
     passed = timedelta()
     cache = TTLCache(10, ttl, timer=lambda: time_of(passed))
@@ -78,8 +76,6 @@ def test_timers_of_times(time_of, ttl):
 def test_deadlines_of_times(time_of):
     """
     A deadline may be infinite, or have the type that the cache's `timer` returns.
-
-    For any other type, the error names the value.
     """
     passed = timedelta()
     ends = {"a": time_of(DAY), "ever": math.inf, "never": -math.inf}

@@ -26,10 +26,7 @@ COUNTS = {"set": 4_617, "move": 35_058, "expired": 4_617, "expired within the sp
 @pytest.mark.parametrize("is_driven", [True, False], ids=["driven", "lazy"])
 def test_the_counts_of_a_resolver(is_driven):
     """
-    Every name expires exactly as often as expected.
-
-    If a wheel drives the cache, each name expires at the exact microsecond. Otherwise it expires when the cache is next
-    used.
+    Every name expires exactly as often as expected, at the exact microsecond if a wheel drives the cache.
     """
     clock, count = ManualClock(), Counter()
     deadlines: dict[str, int] = {}
