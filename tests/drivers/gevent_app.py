@@ -113,7 +113,7 @@ def context(call):
 
 def closed(call):
     """
-    Check that the end of a `with` block waits for a running callback, which itself waits for a greenlet.
+    Check that the end of a `with` block waits for a running callback.
     """
     begun, may_end = Event(), []
 
@@ -165,7 +165,7 @@ def loads(call):
 
 def lock(call):
     """
-    Check that a greenlet waits for a lock that a sleeping greenlet holds, even if the lock was made before the patch.
+    Check that a greenlet waits for a lock that a sleeping greenlet holds.
     """
 
     def hold():
@@ -181,7 +181,7 @@ def lock(call):
 
 def timer(call):
     """
-    Check that if a system thread sets a timer and then blocks in native code, the timer fires.
+    Check that a timer fires if a system thread sets it and then blocks in native code.
     """
 
     def work():
@@ -219,7 +219,7 @@ def dropped(call):
 
 def server(call):
     """
-    Check that greenlets and threads can use one store or service, that leases are renewed, and that waits end.
+    Check that greenlets and threads can use one store or service.
     """
     scheduler = Scheduler(sys.argv[2])
     scheduler.handler("h")(call)
@@ -235,7 +235,7 @@ def server(call):
 
 def failover(call):
     """
-    Let greenlets set jobs while the primary is lost. Check that every acknowledged job fires.
+    Check that every acknowledged job fires if the primary is lost while greenlets set jobs.
     """
 
     def note(key):

@@ -143,8 +143,6 @@ def test_one_handle_in_the_loop():
 def test_errors_go_to_the_loop(run):
     """
     Without `on_error`, an error goes to the loop's exception handler, with the timer.
-
-    With `on_error`, it goes only to `on_error`.
     """
 
     async def scenario() -> None:
@@ -168,9 +166,7 @@ def test_errors_go_to_the_loop(run):
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
 def test_an_exit_leaves_the_loop(kind):
     """
-    If a callback raises SystemExit or KeyboardInterrupt, `run_forever` raises it, as it does for timers of the loop.
-
-    The other timers still fire later.
+    If a callback raises SystemExit or KeyboardInterrupt, `run_forever` raises it. The other timers still fire later.
     """
     loop = asyncio.new_event_loop()
     count: list[int] = []
@@ -205,7 +201,7 @@ def test_on_a_loop_that_is_not_running():
 
 def test_a_closed_loop():
     """
-    If the loop is closed, setting a timer is refused and closes the wheel, so no timer waits for a closed loop.
+    If the loop is closed, setting a timer is refused and closes the wheel.
     """
     loop = asyncio.new_event_loop()
     wheel = TimerWheel.asyncio(loop=loop)
@@ -253,8 +249,6 @@ def test_closed_from_another_thread():
 def test_the_context_of_a_callback(run):
     """
     A callback runs in the context in which its timer was set, or in the context that was passed.
-
-    Callbacks of bulk timers run in the wheel's context.
     """
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="none")
 
@@ -303,7 +297,7 @@ def test_many_due_timers_let_other_callbacks_run(run):
 
 def test_with_a_manual_clock():
     """
-    With a manual clock, timers fire in the call that moves the clock, and errors still go to the loop.
+    With a manual clock, timers fire in the call that moves the clock.
     """
 
     async def scenario() -> None:
@@ -336,7 +330,7 @@ def test_one_driver_one_wheel():
 
 def test_collected_with_its_loop():
     """
-    Once its loop was collected, a wheel can be collected with the objects of its timers.
+    Once a loop was collected, its wheel can be collected with the objects of its timers.
     """
 
     class Thing:

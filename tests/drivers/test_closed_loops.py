@@ -55,8 +55,6 @@ def test_a_closed_loop_accepts_nothing(name, armed, other):
 def test_wake_ups_of_a_loop_that_is_checked(name):
     """
     A thousand timers that are set in one turn of the loop cost only a few wake-ups.
-
-    This holds even though each call checks that the loop is open.
     """
 
     async def scenario():

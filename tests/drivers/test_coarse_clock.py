@@ -25,7 +25,7 @@ class CoarseClock(MonotonicClock):
 
 def set_many(wheel: TimerWheel, clock: CoarseClock, done: threading.Event | asyncio.Event) -> list[float]:
     """
-    Set timers that are due between two ticks of the clock. Return a list that gets their lateness on that clock.
+    Set timers that are due between two ticks of the clock. Return a list that gets their lateness.
     """
     chance = random.Random(15_625)
     lateness: list[float] = []
@@ -46,9 +46,7 @@ def set_many(wheel: TimerWheel, clock: CoarseClock, done: threading.Event | asyn
 @pytest.mark.parametrize("design", [None, HeapWheel], ids=["native", "heap"])
 def test_a_thread_is_never_early(design):
     """
-    On a thread, no timer fires before the coarse clock has reached its deadline.
-
-    Each step of the clock causes only a few wake-ups.
+    On a thread, no timer fires before the coarse clock has reached its deadline, and there are only a few wake-ups.
     """
     clock, done = CoarseClock(), threading.Event()
     wheel = TimerWheel(clock=clock, wheel=None if design is None else design())

@@ -20,8 +20,6 @@ PATIENCE_S = 20.0
 def test_a_key_expires_in_the_context_of_its_last_set(make_wheel, is_firing):
     """
     `on_expire` runs in the context of the last call of `set` for the key, even if the key was expiring then.
-
-    A move does not change the context.
     """
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="none")
 

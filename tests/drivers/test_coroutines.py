@@ -98,7 +98,7 @@ class Heard:
 @pytest.mark.parametrize("maker", AWAITING)
 def test_every_way_to_give_a_callback(maker, kind, design):
     """
-    However a callback is passed to a wheel, it gets its arguments, and a coroutine function's coroutine is awaited.
+    However a callback is passed to a wheel, it gets its arguments, and a coroutine is awaited.
     """
 
     async def scenario() -> None:
@@ -125,9 +125,7 @@ def test_every_way_to_give_a_callback(maker, kind, design):
 @pytest.mark.parametrize("kind", ["plain", "awaited"])
 def test_shards(kind, design):
     """
-    A sharded wheel with a TaskExecutor calls plain and async callbacks for expired keys.
-
-    Without a TaskExecutor it refuses coroutine functions.
+    A sharded wheel refuses coroutine functions for expired keys, unless it has a TaskExecutor.
     """
 
     async def scenario() -> None:
@@ -169,7 +167,7 @@ def test_threads_refuse_coroutine_functions(maker, design):
 
 def test_a_hidden_coroutine_is_reported(design):
     """
-    A coroutine that a plain function returns, and that no event loop can run, is closed, and an error is reported.
+    If a plain function returns a coroutine that no event loop can run, an error is reported.
     """
     ended: list[str] = []
 
@@ -219,8 +217,6 @@ def test_on_the_loop_of_the_caller(design):
 def test_tasks_end_with_the_wheel(where, design):
     """
     If a wheel on an event loop is closed in any thread, the tasks of its callbacks are cancelled.
-
-    The task that closes the wheel is not cancelled.
     """
 
     async def scenario() -> None:
@@ -291,9 +287,7 @@ def test_errors_of_tasks_are_reported(design):
 
 def test_a_series_waits_for_its_coroutine(design):
     """
-    A series of coroutines never runs twice at once.
-
-    If a coroutine raises, or is cancelled before it begins, the series continues.
+    A series of coroutines never runs twice at once. If a coroutine raises or is cancelled, the series continues.
     """
 
     async def scenario() -> None:

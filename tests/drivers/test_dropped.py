@@ -1,7 +1,5 @@
 """
-Wheels that are no longer referenced while timers are pending.
-
-Such a wheel warns, fires its timers, and releases timers that can never end.
+If a wheel is no longer referenced while timers are pending, it warns and fires its timers.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ def design(request: pytest.FixtureRequest) -> Callable[[], Any]:
 
 def test_timers_that_can_never_end_are_released(design):
     """
-    An unreferenced wheel warns, and frees timers and keys that never fire, and endless series. Its thread ends.
+    An unreferenced wheel warns, and frees timers and keys that never fire, and endless series.
     """
     before = threads()
     wheel = TimerWheel(wheel=design(), on_expire=print)
@@ -60,9 +58,7 @@ def test_timers_that_can_never_end_are_released(design):
 
 def test_timers_with_a_deadline_fire(design):
     """
-    An unreferenced wheel fires all timers that have a deadline, and all firings of a series that ends.
-
-    Then its thread ends.
+    An unreferenced wheel fires all timers that have a deadline, and then its thread ends.
     """
     before = threads()
     wheel = TimerWheel(wheel=design())
@@ -106,7 +102,7 @@ def test_on_a_loop(design):
 
 def test_on_a_loop_by_hand(design, recwarn):
     """
-    With a manual clock, the timers of an unreferenced wheel stay pending, and its event loop does not wake up for them.
+    With a manual clock, the timers of an unreferenced wheel stay pending.
     """
 
     async def scenario() -> None:

@@ -1,5 +1,5 @@
 """
-Executors: the threads and the order in which callbacks run, and full queues.
+Executors: their threads, the order of their callbacks, and full queues.
 """
 
 from __future__ import annotations
@@ -149,9 +149,7 @@ def blocked(rig: Rig, pool: PoolExecutor, waiting: int) -> tuple[threading.Event
 
 def test_full_and_rejected(make_rig):
     """
-    With the policy "reject", a full pool does not run a further callback.
-
-    `on_error` gets an error that names the limit.
+    With the policy "reject", a full pool does not run a further callback, and `on_error` gets an error.
     """
     with PoolExecutor(workers=1, queue_max=2, when_full="reject") as pool:
         rig = make_rig(pool)
@@ -223,7 +221,7 @@ def test_closed_while_blocked(make_rig):
 @pytest.mark.parametrize("act", ["close", "attach", "set_wall", "step_wall"])
 def test_acting_while_the_driver_is_blocked(make_rig, act):
     """
-    While a driver waits for room in a pool, a callback in this pool may close or make a wheel, or set the wall clock.
+    While a driver waits for room in a pool, a callback may close or make a wheel, or set the wall clock.
     """
     pool = PoolExecutor(workers=1, queue_max=1)
     rig = make_rig(pool)
@@ -261,7 +259,7 @@ def test_acting_while_the_driver_is_blocked(make_rig, act):
 
 def test_close_calls_waiting_callbacks(make_rig):
     """
-    A closed pool still runs its waiting callbacks. It refuses further callbacks, and may be closed again.
+    A closed pool still runs its waiting callbacks, and refuses further callbacks.
     """
     pool = PoolExecutor(workers=1)
     rig = make_rig(pool)
@@ -279,8 +277,6 @@ def test_close_calls_waiting_callbacks(make_rig):
 def test_errors_in_workers(make_rig, monkeypatch):
     """
     If a callback in a worker raises an Exception, `on_error` gets it. `threading.excepthook` gets other exceptions.
-
-    The worker continues.
     """
     told: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", told.append)
@@ -323,7 +319,7 @@ def test_restarted_while_it_waits_for_a_worker(make_rig):
 
 def test_restarted_and_due_before_the_call_ends(make_rig):
     """
-    If a timer is restarted and becomes due while its callback still runs, the callback is called again afterwards.
+    If a timer is restarted and becomes due while its callback still runs, the callback is then called again.
     """
     with PoolExecutor(workers=1) as pool:
         rig = make_rig(pool)

@@ -46,7 +46,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("order", ["before", "after"])
 def test_callbacks_run_in_system_threads(order):
     """
-    Timers, keys, pools, caches, contexts and jobs fire outside the hub's thread, and the hub runs in the meantime.
+    Timers, keys, pools, caches, contexts and jobs fire outside the hub's thread.
     """
     done = run(str(HERE / "gevent_app.py"), order)
     assert (done.stdout.splitlines(), done.stderr) == ([f"{part} True" for part in PARTS], "")

@@ -22,8 +22,6 @@ def wheel(request: pytest.FixtureRequest) -> TimerWheel:
 def test_everything_is_listed(wheel):
     """
     The list contains plain, keyed and periodic timers, deadlines of contexts, and timers of contexts.
-
-    It shows the user's arguments and handles.
     """
     plain = wheel.call_later(1, print, "plain")
     wheel.set("key", "value", 2)
@@ -43,9 +41,7 @@ def test_everything_is_listed(wheel):
 
 def test_keys(wheel):
     """
-    `keys` lists keys by deadline, up to the requested number. A key that was moved is listed by its new deadline.
-
-    Timers without keys do not change this order.
+    `keys` lists keys by deadline, up to the requested number.
     """
     for number in range(300):
         wheel.call_later(number / 1000, print)
@@ -79,7 +75,7 @@ def test_shards():
 
 def test_an_instant_before_all_that_the_zone_can_show(wheel):
     """
-    A datetime that is too early to be shown in its zone is due at once, like any past time, and can be listed.
+    A datetime that is too early for its zone is due at once, like any past time, and can be listed.
     """
     fired = []
     timer = wheel.call_at_wall(datetime.min.replace(tzinfo=timezone(timedelta(hours=1))), fired.append, 1)

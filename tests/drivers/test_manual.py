@@ -57,7 +57,7 @@ class TestPolled(DriverSuite):
 
 def test_fire_due_by_hand():
     """
-    Without a manual clock, no timer fires until `fire_due` is called, which returns the number of fired timers.
+    Without a manual clock, no timer fires until `fire_due` is called.
     """
     wheel = TimerWheel(clock=MonotonicClock(), driver=ManualDriver())
     fired: list[int] = []
@@ -93,9 +93,7 @@ def test_one_driver_one_wheel():
 
 def test_an_exit_leaves_advance():
     """
-    If a callback raises an exception such as SystemExit, `advance` raises it.
-
-    The next `advance` fires the other timers.
+    If a callback raises an exception such as SystemExit, `advance` raises it, and a later call fires the other timers.
     """
     clock = ManualClock()
     wheel = TimerWheel(clock=clock)

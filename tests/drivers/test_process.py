@@ -42,7 +42,7 @@ pytestmark = pytest.mark.parametrize("kind", WHEELS)
 
 def test_the_end_with_timers_pending(kind):
     """
-    The interpreter ends at once and quietly while timers are pending. Some of them have keys, and one never fires.
+    The interpreter ends at once and quietly while timers are pending.
     """
     expect(
         """
@@ -165,9 +165,7 @@ def in_child(act):
 @needs_fork
 def test_a_fork(kind):
     """
-    A forked child starts with an empty wheel and can fire new timers. Its copies of the parent's timers are cancelled.
-
-    The parent's timers fire in the parent.
+    A forked child starts with an empty wheel. The parent's timers fire in the parent.
     """
     expect(
         FORK
@@ -300,8 +298,6 @@ for _ in range(100):
 def test_a_fork_in_a_callback(kind):
     """
     If a callback forks, the child completes the callback and finds the wheel closed.
-
-    In the parent, the rest of the batch fires.
     """
     expect(
         FORK
@@ -329,8 +325,6 @@ print("end")
 def test_a_fork_in_a_worker(kind):
     """
     If a callback in a pool forks, the child does not run the callbacks that waited in the pool.
-
-    The child runs only callbacks of a new wheel.
     """
     expect(
         FORK
@@ -399,8 +393,6 @@ print("end")
 def test_a_finalizer_sets_timers_while_the_interpreter_ends(kind, is_started):
     """
     While the interpreter ends and imports fail, a finalizer can use all methods of a wheel.
-
-    Bad arguments still raise the usual errors.
     """
     expect(
         f"""

@@ -86,7 +86,7 @@ def test_a_series_continues(rig: Rig) -> None:
 
 def test_a_key_is_forgotten(rig: Rig) -> None:
     """
-    If the expiry of a key is refused, the key is no longer pending, leaves nothing behind, and can be set again.
+    If the expiry of a key is refused, the key is no longer pending, and can be set again.
     """
     wheel = rig.wheel()
     wheel.set("key", "value", 1)
@@ -138,9 +138,7 @@ def test_a_bound_timer_leaves_its_context(rig: Rig) -> None:
 
 def test_an_error_in_a_hash_is_reported_too(rig: Rig) -> None:
     """
-    If the expiry of a key is refused and the key's hash raises, both the refusal and the error are reported.
-
-    Other keys are not affected.
+    If the expiry of a key is refused and the key's hash raises, both errors are reported.
     """
 
     class Key:
@@ -164,8 +162,6 @@ def test_an_error_in_a_hash_is_reported_too(rig: Rig) -> None:
 def test_series_by_the_wall_clock(rig):
     """
     A series by the wall clock counts a refused firing as missed, and continues.
-
-    If only a check of the wall clock is refused, nothing is missed.
     """
     wheel = rig.wheel()
     now = rig.clock.wall_ns() // 10**9

@@ -17,8 +17,6 @@ from tickwheel.drivers._key_shard import jump_hash, stable_hash
 def test_heavy_hitters():
     """
     A key is detected as hot if its share of all operations is above the threshold, whatever the other keys are.
-
-    A key with a smaller share does not stay hot for long.
     """
     hot_keys = HotKeys(0.05)
     rng = random.Random(3)
@@ -34,9 +32,7 @@ def test_heavy_hitters():
 
 def test_jump_hash_moves_little():
     """
-    A new shard takes an equal share of keys from every old shard, and no key moves between old shards.
-
-    Afterwards the keys are evenly distributed.
+    A new shard gets an equal share of keys from every old shard, and no key moves between old shards.
     """
     keys = [stable_hash(f"key {number}") for number in range(20_000)]
     for shards in range(1, 9):

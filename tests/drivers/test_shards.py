@@ -1,7 +1,5 @@
 """
 A sharded wheel. Each key is in one shard, and its events are in order.
-
-This holds even if shards are added, a key is hot, or a shard is blocked.
 """
 
 from __future__ import annotations
@@ -94,9 +92,7 @@ def test_equal_keys_are_one_key(make_rig):
 
 def test_a_shard_is_added(make_rig):
     """
-    A new shard gets its share of the keys that are set after it was added.
-
-    A key that is pending in another shard expires there, or moves when it is set again.
+    A new shard gets its share of the keys that are set or moved later, and each key expires once.
     """
     rig = make_rig(3)
     for number in range(600):
@@ -120,8 +116,6 @@ def test_a_shard_is_added(make_rig):
 def test_set_while_it_expires(make_rig):
     """
     If `on_expire` sets the expiring key again, the key stays on its shard, even if shards were added.
-
-    If the key is set after its last expiry, it goes to the shard that its hash gives.
     """
     where: list[int] = []
 
@@ -146,8 +140,6 @@ def test_set_while_it_expires(make_rig):
 def test_drain_and_close(make_rig):
     """
     `drain` and `close` return the keys of all shards, ordered by deadline.
-
-    Keys that are set by the function passed to `drain` stay pending.
     """
     rig = make_rig()
     for number in range(50):
@@ -198,9 +190,7 @@ def test_bad_input(make_rig):
 
 def test_no_room_at_home(make_rig):
     """
-    If a pending key is set while its home shard (the shard that its hash gives) is full, it stays on its present shard.
-
-    The key gets the new value and deadline.
+    If a pending key is set while its home shard is full, the call is refused, and the key keeps its value and deadline.
     """
     rig = make_rig(1, max_pending=5)
     for number in range(5):
@@ -224,7 +214,7 @@ def test_a_key_that_raises_is_delivered(make_rig):
 
     class Moody:
         """
-        A key whose hash raises once the test enables this.
+        A key. If the test has enabled this, computing its hash raises.
         """
 
         is_broken = False
@@ -246,8 +236,6 @@ def test_a_key_that_raises_is_delivered(make_rig):
 def test_a_hot_key_has_its_own_wheel(make_rig):
     """
     A key that gets most of the operations moves to a wheel of its own, and moves back when it is no longer hot.
-
-    Nothing is lost.
     """
     rig = make_rig(2, hot_share=0.3, hot_max=2)
     for number in range(WINDOW):
@@ -271,10 +259,7 @@ def test_a_hot_key_has_its_own_wheel(make_rig):
 
 def test_a_hot_key_that_cannot_move_back(make_rig):
     """
-    A hot key has its own wheel. If the key cannot move back to a shard, this wheel is closed when the key expires.
-
-    Here the home shard, which the key's hash gives, is full. Until the key expires, its own wheel counts towards
-    `hot_max`.
+    A hot key has its own wheel. If the key cannot move back to a full shard, this wheel is closed when the key expires.
     """
     rig = make_rig(1, hot_share=0.5, hot_max=1, max_pending=500)
     for number in range(WINDOW):
@@ -285,6 +270,7 @@ def test_a_hot_key_that_cannot_move_back(make_rig):
     assert (rig.wheel.stats()["hot"], own.closed()) == ([], False)
     for number in range(WINDOW):
         rig.wheel.set(7, number, 50)
+    # Until the key expires, its own wheel counts towards `hot_max`.
     assert rig.wheel.stats()["hot"] == []
     assert ("hot", WINDOW - 1) in rig.advance(100)
     assert own.closed()
@@ -305,12 +291,12 @@ def test_the_number_of_hot_wheels_is_limited(make_rig):
 
 def test_a_key_that_is_set_amid_a_drain(make_rig):
     """
-    If a finalizer or a key's hash sets a key during a drain, this key stays pending, and the drain returns the others.
+    If a finalizer or a key's hash puts a key into the wheel during a drain, this key stays pending.
     """
 
     class Busy:
         """
-        A key whose hash sets another key once the test enables this.
+        A key. If the test has enabled this, computing its hash puts another key into the wheel.
         """
 
         is_asked = False
@@ -344,8 +330,6 @@ def test_a_key_that_is_set_amid_a_drain(make_rig):
 def test_a_key_that_expires_during_its_move(make_rig, changes_its_shard):
     """
     If a key becomes due while `move` moves it to another shard, it expires exactly once.
-
-    If `move` returns True, the key expires at the new time, and otherwise at the old time.
     """
     rig = make_rig(1)
     key = next(number for number in range(100) if jump_hash(stable_hash(number), 2) == 1)
@@ -390,9 +374,7 @@ def expire_before_cancels(rig: Rig, shard: Any, delay: float) -> None:
 
 def test_a_blocked_shard_holds_up_no_other():
     """
-    While a callback blocks one shard, keys of other shards expire.
-
-    Keys of the blocked shard can still be set and cancelled.
+    While a callback blocks one shard, keys of other shards expire, and all keys can be set and cancelled.
     """
     begun, may_end, done = threading.Event(), threading.Event(), threading.Event()
     expired: list[Any] = []
@@ -424,9 +406,9 @@ class Load:
     The load of four threads that set and cancel their own keys, and of a fifth thread that adds shards.
 
     Attributes:
-        expired: For each key, the versions that have expired. The version is a number that grows with each set.
+        expired: For each key, the versions that have expired. The version grows with each call of `set`.
         early: The keys that expired early.
-        last: For each key, the version that was set last, unless the key was cancelled afterwards.
+        last: The latest version of each key that was not cancelled afterwards.
     """
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ MAKES = pytest.mark.parametrize("make", [TimerWheel, TimerWheel.anyio], ids=["th
 @MAKES
 def test_sleep(run, make):
     """
-    Each await of a timer returns True if the timer fired, and False if it was cancelled, even long afterwards.
+    Each await of a timer returns True if the timer fired, and False if it was cancelled.
     """
 
     async def main():
@@ -51,9 +51,7 @@ def test_sleep(run, make):
 @MAKES
 def test_every(run, make):
     """
-    The ticks of `every` are in phase and never early, and there are as many as requested.
-
-    If the wheel is closed, the loop over `every` ends.
+    The ticks of `every` are in phase and never early. If the wheel is closed, the loop over `every` ends.
     """
 
     async def main():
@@ -78,7 +76,7 @@ def test_every(run, make):
 
 def test_every_skips_missed_ticks():
     """
-    If the body of an `every` loop is slow, ticks are skipped and counted. `until` ends the loop.
+    If the body of an `every` loop is slow, ticks are skipped and counted.
     """
 
     async def main():

@@ -22,7 +22,7 @@ from tickwheel.clock import MonotonicClock
 from tickwheel.testing.driver_suite import PATIENCE_S, DriverSuite
 
 LONG_S = 7_200.0
-"""A time in seconds that is much longer than any test may really wait."""
+"""A time in seconds that is much longer than any test."""
 
 
 class OwnTime(asyncio.SelectorEventLoop):

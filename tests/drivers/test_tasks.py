@@ -15,7 +15,7 @@ PATIENCE_S = 20.0
 
 def test_tasks():
     """
-    A coroutine function as a callback becomes a task. A plain callback is called on the loop.
+    A coroutine function as a callback becomes a task.
     """
 
     async def scenario() -> None:

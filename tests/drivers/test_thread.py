@@ -45,7 +45,7 @@ class TestThreadOnBootTime(TestThread):
 
 class SlowClock(MonotonicClock):
     """
-    A clock of an unknown type, which runs at half speed.
+    A clock of an unknown type, at half speed.
     """
 
     def monotonic_ns(self) -> int:
@@ -84,7 +84,7 @@ def test_no_thread_before_the_first_timer():
 @pytest.mark.realtime
 def test_one_wakeup_for_one_timer():
     """
-    A timer that starts the thread costs one wake-up. Further timers that are not yet due cost none.
+    A timer that starts the thread costs one wake-up. Later timers cost none until they are due.
     """
     wheel = TimerWheel()
     fired(wheel, 0.05)
@@ -185,7 +185,7 @@ def test_a_clock_that_raises(monkeypatch, design):
 
     class Moody(MonotonicClock):
         """
-        A clock that raises once in the thread, when the test enables this.
+        A clock that raises once, when the test enables this.
         """
 
         is_bad = False

@@ -60,9 +60,7 @@ def test_keyed_methods_refuse_handles(make, verb, make_handle, design):
 @pytest.mark.parametrize("make", [WHEELS[name] for name in ("native", "heap", "rounds", "without on_expire")])
 def test_keyed_methods_refuse_ids(make):
     """
-    `cancel` and `move` refuse a number that is the id of a pending bulk timer.
-
-    Once this timer has ended, both methods treat the number as a key. This key is not pending, so they return False.
+    `cancel` and `move` refuse the id of a pending bulk timer. Once the timer has ended, the id counts as a key.
     """
     wheel = make(ManualClock())
     ids = wheel.call_later_many([1.0, 2.0], print)
@@ -78,8 +76,6 @@ def test_keyed_methods_refuse_ids(make):
 def test_numbers_stay_keys(make):
     """
     A wheel accepts any integer as a key, even the id of a timer without a key.
-
-    If no such key is pending, `cancel` returns False.
     """
     wheel = make(ManualClock())
     keys = [0, 1, -1, 2**70, True]

@@ -55,8 +55,6 @@ class TestTrioOverHeap(TestTrio):
 def test_anyio(backend):
     """
     With asyncio and with trio, callbacks and coroutines run in the context in which they were set.
-
-    Another thread can set timers, too.
     """
     name: contextvars.ContextVar[str] = contextvars.ContextVar("name", default="nobody")
 
@@ -97,8 +95,6 @@ def test_neither_is_running():
 def test_errors_and_the_end():
     """
     An error in a coroutine goes to `on_error`, and closing the wheel cancels running coroutines.
-
-    After the end of trio's run, further timers are refused.
     """
     errors: list[type] = []
     ended: list[str] = []
