@@ -79,7 +79,7 @@ def test_a_misspelt_zone(tz, remedy):
 
 def test_zone_in_the_line():
     """
-    A cron line may begin with `TZ=` and a zone. If the *tz* argument names a different zone, an error is raised.
+    A cron line may begin with `TZ=` and a zone, which must not contradict the *tz* argument.
     """
     assert Cron.parse("CRON_TZ=Europe/Berlin 0 9 * * *").tz == "Europe/Berlin"
     assert Cron.parse("TZ=Europe/Berlin\t0\t9 * * *") == Cron("0 9 * * *", "Europe/Berlin")
@@ -141,10 +141,7 @@ def test_aliases(alias):
 
 def test_dialects_differ_in_starred_day_steps():
     """
-    If a line has `*/5` as the day and also a weekday, the dialects differ.
-
-    With five fields the day and the weekday must match, as in Debian. With six fields one of them is enough, as in
-    robfig/cron.
+    With five fields, a line with `*/5` as the day and a weekday needs both to match. With six fields, it needs one.
     """
     july = 1_341_878_400_000  # 2012-07-10
     monday_the_sixth = 1_344_211_200_000

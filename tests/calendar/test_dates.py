@@ -165,8 +165,6 @@ def test_random_series():
 def test_a_first_run_in_a_gap(zone, day, at, first):
     """
     If the first run falls in a gap, the series still counts its steps from the requested date.
-
-    This holds even if the gap ends on the day after that date.
     """
     start = int(datetime.fromisoformat(day).timestamp() * 1000)
     series = Dates.beginning(start, Step(5, 0), at, zone, gap=None, overlap=None)

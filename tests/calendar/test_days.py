@@ -1,7 +1,5 @@
 """
-Days of a month in Quartz's notation: nearest weekday, days before the last, last and nth weekdays.
-
-Their meaning is defined by Quartz's CronTrigger tutorial and by the documentation of its class CronExpression.
+Days of a month in Quartz's notation, as its CronTrigger tutorial and its class CronExpression define it.
 """
 
 from __future__ import annotations
@@ -111,8 +109,6 @@ def test_a_month_without_the_day_has_no_weekday_near_it(number):
 def test_a_day_beside_a_numbered_weekday():
     """
     If both day fields are restricted, a day has to match only one of them, as in Vixie's cron.
-
-    In croniter such a line matches no day, or is refused.
     """
     assert days("0 9 1 * FRI#3") == sorted({*days("0 9 1 * *"), *days("0 9 * * FRI#3")})
     assert days("0 9 L * FRI#3") == sorted({*days("0 9 L * *"), *days("0 9 * * FRI#3")})
@@ -143,9 +139,7 @@ def test_the_last_days():
 
 def test_days_in_a_list():
     """
-    A field may list special days and plain days, also in lines of six fields.
-
-    If two of its entries mean the same day, the line fires once on that day.
+    A field may list special days and plain days. If two of them are the same day, the line fires once on that day.
     """
     expected = sorted({*days("0 9 1,L * *"), *days("0 9 15W * *"), *days("0 9 L-3 * *")})
     assert days("0 9 1,15W,L-3,L * *") == days("0 0 9 15W,L,1,L-3 * ?") == expected
@@ -154,7 +148,7 @@ def test_days_in_a_list():
 
 def test_special_days_of_a_month():
     """
-    The month field also applies to special days. In January, `1W` is a Monday if the 1st is on a weekend.
+    The month field also applies to special days.
     """
     assert days("30 8 1W JAN *")[:2] == [date(2023, 1, 2), date(2024, 1, 1)]
     assert Cron.parse("* * 15W 3 *").next(0) // 1000 == datetime(1970, 3, 16, tzinfo=UTC).timestamp()

@@ -1,7 +1,5 @@
 """
-Cron lines with explicit policies for gaps and overlaps, compared with an oracle.
-
-The oracle is a slow search that checks every five minutes.
+Cron lines with explicit policies for gaps and overlaps, compared with a slow search that checks every five minutes.
 """
 
 from __future__ import annotations
@@ -33,8 +31,8 @@ def clock(zone, start):
     """
     Return the instants from *start* on, with the wall clock of *zone*.
 
-    Each entry has five values: the instant, the hour and minute shown, 1 if they are shown for the second time (the
-    fold), whether they are shown twice, and the minutes of the day that were skipped just before.
+    Each entry has the instant, the hour and minute, 1 in the second pass of a repeated hour, True if the time is shown
+    twice, and the minutes of the day that were skipped just before.
     """
     found, before = [], datetime.fromtimestamp(start - STEP, zone)
     for instant in range(start, start + STEPS * STEP, STEP):
@@ -68,8 +66,6 @@ def oracle(line, zone, start, gap, overlap):
 def test_policies(zone, overlap, gap):
     """
     With every pair of a gap policy and an overlap policy, a line has exactly the runs that the oracle finds.
-
-    This holds when the clock is set forward, and when it is set back.
     """
     draw = random.Random(f"{zone}{overlap}{gap}")
     for day in ZONES[zone]:
@@ -114,9 +110,7 @@ def test_another_policy_is_another_meaning():
 
 def test_a_line_whose_every_run_is_in_a_gap():
     """
-    With the gap policy "end", a yearly run whose time falls in a gap takes place when the gap ends.
-
-    With the gap policy "skip", the next run is in a year in which its time is not in a gap.
+    A yearly run in a gap takes place when the gap ends (gap policy "end") or in a later year ("skip").
     """
     cron = Cron.parse("30 2 29 3 *", "Europe/Berlin")
     after = int(datetime(2026, 3, 28, tzinfo=UTC).timestamp() * 1000)

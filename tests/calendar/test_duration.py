@@ -50,9 +50,7 @@ def test_both_forms(text, seconds):
 )
 def test_texts_that_are_refused(text):
     """
-    A text that is not a supported length of time is refused.
-
-    Examples are a number without a unit, and a duration in years or months. The error says what to write.
+    A text that is not a supported length of time is refused, and the error says what to write.
     """
     with pytest.raises(ValueError, match="write numbers with units"):
         from_text(text)

@@ -83,7 +83,7 @@ def test_the_end_of_an_exclusion_by_a_line(line, exclusion, end):
 
 def left(exclusion, tz, start, hours=8):
     """
-    Return two lists: the runs of a series that *exclusion* does not exclude, and all runs of the series.
+    Return two lists of the runs of a series: those that *exclusion* does not exclude, and all of them.
 
     The series runs every ten minutes in the zone *tz*, for *hours* from *start*.
     """
@@ -130,9 +130,7 @@ def left(exclusion, tz, start, hours=8):
 )
 def test_exclusions_around_clock_changes(tz, start, exclusion, is_named):
     """
-    Around a clock change, exactly the wall-clock times that the exclusion names are excluded.
-
-    If such a time occurs twice, both occurrences are excluded.
+    Around a clock change, exactly the wall-clock times that the exclusion names are excluded, even if they occur twice.
     """
     found, everything = left(exclusion, tz, start)
     assert found == [wall for wall in everything if not is_named(wall)]

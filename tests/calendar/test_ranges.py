@@ -53,8 +53,6 @@ def runs(cron, count):
 def test_a_range_that_runs_backwards(wrapped, spelled):
     """
     A range that runs backwards continues at the beginning of its field.
-
-    Such a line has the same times as a line that lists all values of the range.
     """
     first, second = Cron.parse(wrapped), Cron.parse(spelled)
     assert first.meaning == second.meaning
@@ -85,8 +83,6 @@ def test_a_range_that_cannot_be_read(line):
 def test_both_days():
     """
     With `DayMatch.BOTH`, a day has to match both day fields.
-
-    The runs equal those of an oracle that checks each day.
     """
     draw = random.Random(50)
     for _ in range(40):

@@ -28,7 +28,7 @@ def vectors():
 
 def instant(text):
     """
-    Parse an instant in one of the two notations of the vector file. Ignore the weekday, which is wrong in one row.
+    Parse an instant in one of the two notations of the vector file.
     """
     text = re.sub(r"^TZ=\S+ ", "", text)
     if text[0].isdigit():

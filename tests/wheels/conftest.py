@@ -40,8 +40,6 @@ def make(request: pytest.FixtureRequest) -> Callable[[float], Any]:
 def make_python(request: pytest.FixtureRequest) -> Callable[[float], Any]:
     """
     Return a function that makes a wheel of one design. Every design but the native one is used.
-
-    These designs are written in Python, so a test can count the lines that they run.
     """
     return DESIGNS[request.param]
 

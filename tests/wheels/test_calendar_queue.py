@@ -39,8 +39,6 @@ def test_pages_stay_short_where_deadlines_spread() -> None:
 def test_skew_crowds_a_page() -> None:
     """
     If a quarter of the deadlines is very close together, one page has all of them.
-
-    This is the weak point of the design.
     """
     wheel = CalendarWheel()
     for number in range(3_000):

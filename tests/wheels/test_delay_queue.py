@@ -56,9 +56,7 @@ def in_thread(call: Callable[[], Any]) -> Future[Any]:
 
 def test_order() -> None:
     """
-    Items come in the order of their deadlines.
-
-    If several items have the same deadline, the item that was offered first comes first.
+    Items come in the order of their deadlines and, if these are equal, in the order of the offers.
     """
     clock = ManualClock()
     queue: DelayQueue[str] = DelayQueue(clock)
@@ -122,7 +120,7 @@ def test_cancel() -> None:
 
 def test_close() -> None:
     """
-    Close returns each item with the seconds until it is due. Later calls raise an error, but a second close is allowed.
+    `close` returns each item with the seconds until it is due. Later calls raise an error.
     """
     clock = ManualClock(start_ns=10**12)
     queue: DelayQueue[str] = DelayQueue(clock)
@@ -181,7 +179,7 @@ def test_takers_follow_the_leader() -> None:
 
 def test_waiting_takers_learn_of_the_close() -> None:
     """
-    If the queue is closed, all waiting threads end their wait, whether they wait for an item or for another thread.
+    If the queue is closed, all waiting threads stop waiting.
     """
     clock = WatchedClock()
     queue: DelayQueue[int] = DelayQueue(clock)
@@ -199,9 +197,7 @@ def test_waiting_takers_learn_of_the_close() -> None:
 @pytest.mark.realtime
 def test_take_with_a_timeout() -> None:
     """
-    A take that times out raises Empty, whether or not items are pending.
-
-    Another waiting thread then takes the next item.
+    A take that times out raises Empty. Another waiting thread then takes the next item.
     """
     queue: DelayQueue[str] = DelayQueue()
     with pytest.raises(Empty):

@@ -63,7 +63,7 @@ def test_slots_that_are_refused(design: Any) -> None:
 @pytest.mark.parametrize("design", TICKED)
 def test_a_tick_is_converted_once(design: Any) -> None:
     """
-    A tick in seconds is stored in whole nanoseconds, rounded up, and `abilities` shows this number.
+    A tick in seconds is stored in whole nanoseconds, rounded up.
     """
     assert design(tick=0.1).abilities.tick_ns == 100_000_000
     assert design(tick=1e-9).abilities.tick_ns == 1
@@ -82,9 +82,7 @@ def test_only_single_has_a_span() -> None:
 
 def test_start_of_the_hierarchical_wheel() -> None:
     """
-    If `start` (in seconds) is given, the wheel's time begins at `start` and not at zero.
-
-    Deadlines shortly after `start` then need only one level.
+    If `start` is given, the wheel's time begins at `start` and not at zero.
     """
     start = 10**9
     wheel = HierarchicalWheel(tick=1, slots=20, start=start)
@@ -125,18 +123,14 @@ def test_wheels_are_made_on_demand() -> None:
 )
 def test_level_for(tick: int, pointer: int, level: int) -> None:
     """
-    An entry is filed in the finest ring that can hold it.
-
-    In all bits above the bits of this ring, the entry's tick must equal the wheel's counter.
+    An entry is put into the finest ring that can hold it: its tick equals the wheel's counter in all higher bits.
     """
     assert _level_for(tick, pointer) == level
 
 
 def test_index_for() -> None:
     """
-    A ring uses a group of adjacent bits of a tick as the slot number.
-
-    The groups of all rings together are the 32 bits of the tick.
+    Each ring uses a group of adjacent bits of a tick as the slot number.
     """
     tick = 0b110001_000011_100000_011111_10101010
     indexes = [_index_for(tick, level) for level in range(LATER)]
@@ -148,9 +142,7 @@ def test_index_for() -> None:
 @pytest.mark.parametrize("size", [2, 3, 64, 100])
 def test_a_ring_finds_its_occupied_slots(size: int) -> None:
     """
-    The search yields the occupied slots in the order in which a pointer passes them.
-
-    The slot where the search starts comes last.
+    The search for occupied slots yields them in the order of the pointer. The slot where it starts comes last.
     """
     ring = Ring(size)
     occupied = {index for index in range(size) if index % 7 in {0, 3} or index == size - 1}

@@ -63,8 +63,6 @@ def test_the_command_plays_programs_of_callbacks_too(
 ) -> None:
     """
     The command can also test an engine, if the engine's name is passed.
-
-    If the engine uses a faulty wheel, the command finds an operation whose result differs from the model's.
     """
     make = EarlyWheel if wheel == "early" else wheel
     monkeypatch.setitem(ENGINES, "heap-engine", lambda clock, limit: WheelEngine(make(), clock, max_pending=limit))
@@ -99,7 +97,7 @@ class ForgetfulWheel(HeapWheel):
 
 class DoublingWheel(HeapWheel):
     """
-    A faulty wheel that inserts an entry again after its delivery, if the delivery was limited to two entries.
+    A faulty wheel: if a delivery was limited to two entries, the last entry is inserted again.
     """
 
     def advance(self, now: int, limit: int | None = None) -> list[Any]:
@@ -175,10 +173,7 @@ BROKEN = [EarlyWheel, ForgetfulWheel, DoublingWheel, UnstableWheel, SleepyWheel,
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_faulty_wheel_is_found(broken: Callable[[], HeapWheel]) -> None:
     """
-    A faulty wheel is detected within a few thousand operations.
-
-    The failing program of operations is then shortened. It still fails on the faulty wheel, and succeeds on a correct
-    wheel.
+    A faulty wheel is detected within a few thousand operations, and its failing program of operations is shortened.
     """
     with pytest.raises(DivergenceError) as found:
         run_machine(lambda _: broken(), random.randrange(2**32), 50_000, check_every=7)
@@ -195,7 +190,7 @@ def test_an_omitted_insert_is_not_another_entry(operation: str) -> None:
     """
     If an insert was left out to shorten a failing program, later operations on its entry do nothing.
 
-    The wheel may give the number of the omitted insert to a different entry as its id. This entry is not affected.
+    They do not affect a different entry that got the same id.
     """
     wheel = HeapWheel()
     replay(lambda _: wheel, Case(0, (("insert", 7, 100), (operation, 1, 50))))

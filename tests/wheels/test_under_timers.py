@@ -35,7 +35,7 @@ class TestNativeUnderEngine(EngineSuite):
 
 class TestRoundsUnderEngine(EngineSuite):
     """
-    The engine's contract suite on the rounds wheel. It is exact, because its tick is a nanosecond.
+    The engine's contract suite on the rounds wheel with a tick of a nanosecond.
     """
 
     def make_engine(self, clock: ManualClock, max_pending: int | None = None) -> WheelEngine:
@@ -44,7 +44,7 @@ class TestRoundsUnderEngine(EngineSuite):
 
 class TestHierarchicalUnderEngine(EngineSuite):
     """
-    The engine's contract suite over hierarchical wheels with a tick of a nanosecond.
+    The engine's contract suite on hierarchical wheels with a tick of a nanosecond.
     """
 
     def make_engine(self, clock: ManualClock, max_pending: int | None = None) -> WheelEngine:
@@ -53,7 +53,7 @@ class TestHierarchicalUnderEngine(EngineSuite):
 
 class TestCascadingUnderEngine(EngineSuite):
     """
-    The engine's contract suite over cascading rings with a tick of a nanosecond.
+    The engine's contract suite on cascading rings with a tick of a nanosecond.
     """
 
     def make_engine(self, clock: ManualClock, max_pending: int | None = None) -> WheelEngine:
@@ -86,9 +86,7 @@ def test_on_a_manual_clock(name: str) -> None:
 
 def test_a_span_counts_from_now() -> None:
     """
-    A ring that was idle for a day still accepts a delay as long as its span.
-
-    It refuses a longer delay, and does not store it.
+    A ring that was idle for a day accepts a delay as long as its span, and refuses a longer one.
     """
     clock = ManualClock()
     wheel = TimerWheel(wheel=SingleWheel(tick=1, slots=10), clock=clock)
