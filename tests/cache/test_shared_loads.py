@@ -229,7 +229,7 @@ def test_a_waiting_thread_keeps_the_task_at_work(cache, joined):
 @pytest.mark.parametrize("who", ["thread", "task"])
 def test_waiting_threads_load_after_the_loop_was_stopped(cache, joined, monkeypatch, who):
     """
-    If a loop is closed without cancelling its tasks, threads that wait for a task's value load it themselves.
+    If a loop is closed without cancelling its tasks, a thread that waits for a task loads the value itself.
     """
     monkeypatch.setattr(_flights, "_LOOK_AGAIN_S", 0.001)
     begun, tasks = threading.Event(), []

@@ -563,7 +563,7 @@ def test_a_job_waits_for_a_node_without_free_places(own, others, found):
 @pytest.fixture(scope="module")
 def behind(events):
     """
-    Return a history in which a delay is computed from a clock that is ten minutes slow, and the time of that write.
+    Return a history in which a delay is computed from a clock that is ten minutes slow, and the time of this write.
     """
 
     def set_back(index):

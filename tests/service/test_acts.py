@@ -35,7 +35,7 @@ def test_writes_are_recorded_with_their_token(start, tmp_path):
 
 def test_writes_of_a_browser(server):
     """
-    If the service has no tokens, the writes of browsers are recorded, and of other clients only for recurring jobs.
+    If the service has no tokens, writes of browsers are recorded. Other writes are recorded only for recurring jobs.
     """
     browser = {"origin": f"http://{server.host}:{server.port}"}
     for key, rule in (("once", {"delay": 3600}), ("again", {"every": 3600})):

@@ -225,7 +225,7 @@ def test_a_wrong_time_between_two_checks(rig):
 
 def test_a_wrong_time_that_a_check_sees(rig):
     """
-    If a check sees a wrong time after the due time, the series fires. It fires again at the right time.
+    If a check sees a wrong time that is later than the due time, the series fires. It fires again at the right time.
     """
     rig.wheel.call_cron("0 13 * * *", rig.note)
     rig.clock.step_wall(3 * HOUR)

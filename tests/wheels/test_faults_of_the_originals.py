@@ -36,7 +36,7 @@ def test_russellluo_fires_891_ms_early(make: Make) -> None:
 
 def test_russellluo_deadlocks_on_reinsert() -> None:
     """
-    An entry of a coarse slot that belongs in the same slot again causes no endless loop (#53).
+    If an entry of a coarse slot is put into the same slot again, there is no endless loop (#53).
     """
     for slots in range(2, 9):
         wheel = HierarchicalWheel(tick=1, slots=slots)
