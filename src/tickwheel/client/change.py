@@ -1,8 +1,7 @@
 """
 Changes some fields of a job, and keeps all others.
 
-The job is read, and set again on condition that its generation is unchanged. (A one-time job must also be pending and
-due as before.) So no concurrent change is undone. A series continues as in `jobs.series`.
+The job is read, and then set again only if its generation has not changed, so no concurrent change is lost.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _PARTS: Final = {
     "pause_after": ("pause_after",),
     "exclude": ("exclude",),
 }
-"""For each field of a rule, the attributes of a `Recurrence` that it determines. All other attributes are kept."""
+"""For each field of a rule, the attributes of a `Recurrence` that it determines."""
 
 
 def changed(client: Client, registry: Registry, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:

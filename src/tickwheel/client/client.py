@@ -60,9 +60,12 @@ class Client:
     """
     One store, its clock and its writer. All methods may be called from any thread.
 
-    The writing thread calls *reserve* before a commit, if the store's `claims_sets` is True. After a commit, before
-    callers get their answers, it calls *on_commit*, or *on_unknown* if the outcome is unknown. The caller's thread
-    calls *on_scope* with a paused scope, or with None after a resume. *knowing* returns the running engine, or None.
+    Args:
+        reserve: Called on the writing thread before a commit, if the store's `claims_sets` is True.
+        on_commit: Called after a commit, before callers get their answers.
+        on_unknown: Called instead of *on_commit* if the outcome of the commit is unknown.
+        on_scope: Called on the caller's thread with a paused scope, or with None after a resume.
+        knowing: Returns the running engine, or None.
     """
 
     def __init__(

@@ -71,7 +71,7 @@ class _Part:
 
 def declared(client: Client, asked: Declaration, sets: Callable[[], list[Set]]) -> Declared:
     """
-    Declare *asked*, and return the answer; blocks. *sets* returns its writes, with due times counted from now.
+    Declare *asked*, and return the answer; blocks. *sets* makes the writes, with due times counted from now.
     """
     done: dict[str, DeclaredJob] = {}
     outcomes: list[Outcome] = []
@@ -131,8 +131,6 @@ def _check_owners(parts: Sequence[_Part]) -> None:
 def _is_written(client: Client, parts: Sequence[_Part], done: dict[str, DeclaredJob], outcomes: list[Outcome]) -> bool:
     """
     Write *parts*, and add the results to *done* and *outcomes*; return False if another declaration came in between.
-
-    Some partitions may then have been written. The next try finds nothing to change there.
     """
     for part in parts:
         gone = part.gone()
@@ -142,7 +140,7 @@ def _is_written(client: Client, parts: Sequence[_Part], done: dict[str, Declared
             if answer.outcome is Outcome.OTHER_MANIFEST and answer.job is not None:
                 raise other_manifest(answer.job)
             if answer.outcome is Outcome.SUPERSEDED:
-                return False
+                return False  # some partitions may be written: the next try finds nothing to change there
         outcomes += [head.outcome, *(answer.outcome for answer in answers)]
         keys = [*(write.job.key for write in part.sets), *(job.key for job in gone)]
         pairs = enumerate(zip(keys, answers, strict=True))

@@ -59,8 +59,8 @@ __all__ = [
 
 KEY_BYTES_MAX = 512
 PAYLOAD_BYTES_MAX = 1 << 20
-DEPTH_MAX: Final = 100
-"""Maximum nesting of arrays and objects. Real payloads are far below it, and any recursion limit is far above it."""
+DEPTH_MAX: Final = 100  # far above real payloads, and far below any recursion limit
+"""Maximum nesting of arrays and objects."""
 _RATES = (0.001, 1_000_000.0)
 NUMBER_MAX = (1 << 53) - 1
 """The largest number in a record: the largest integer that JSON represents exactly."""
@@ -70,7 +70,7 @@ SOCKET_S_MAX: Final = 2_147_483
 _FIRST_DATE_S: Final = 1e8
 """March 1973. A number below this was probably not meant as seconds since the epoch, but as a delay."""
 _FLOAT_NOISE_MS: Final = 5e-4
-"""Maximum rounding error of float seconds, in ms. A time that exceeds a whole ms by no more is rounded down."""
+"""Maximum rounding error of float seconds, in ms."""
 FAR_MS = 36_525 * 86_400_000
 """100 years of 365.25 days."""
 

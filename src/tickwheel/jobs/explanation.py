@@ -84,7 +84,7 @@ class LaneState:
 
     Attributes:
         lane: The name, such as "handler:mail" or "webhook:https://example.com". A target's name alone, such as "pull",
-            means all lanes of the target without a recent short attempt, which share one limit in memory.
+            means all lanes of this target that had no short attempt lately. They share one limit in memory.
         reason: The reason why its due jobs wait, or None if no job waits.
         staged: Number of jobs in memory that have not started, due or not.
         waiting: Number of due jobs in memory that are delayed by a limit or by a lack of free workers.

@@ -8,9 +8,7 @@ __all__ = ["ACTS_MAX", "CUT_OFF", "Actor", "HistoryRecord"]
 
 ACTS_MAX: Final = 10_000
 """
-Maximum number of records in the log of acts: acts of callers, events of nodes, and one record for each bulk change.
-
-The log has its own limit, so that records of attempts cannot displace records of acts.
+Maximum number of records in the log of acts, which has its own limit.
 """
 
 CUT_OFF: Final = "cut_off"

@@ -32,7 +32,9 @@ def was_tried(job: Job) -> bool:
 
 def with_message_id(job: Job) -> Job:
     """
-    Return *job*; a tried job has its message id in `sent_as`. Call this before `generation` or `first_set_at` changes.
+    Return *job*; if it was tried, `sent_as` has its message id.
+
+    Call this before `generation` or `first_set_at` changes.
     """
     return replace(job, sent_as=message_id_of(job)) if job.attempt and job.sent_as is None else job
 

@@ -248,9 +248,9 @@ class Move:
     """
     Give a pending job a new due time. The answer is MOVED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    The job gets a new generation. A job with a counted attempt is treated as pending only if, according to the status
-    *over*, the attempt never starts. If *keeps_next* is True, a recurring job gets an additional run at *due_at*, and
-    its scheduled run also takes place. Other fields are as in `Set`.
+    The job gets a new generation. A job with a counted attempt is treated as pending only if the status *over* says
+    that the attempt never starts. If *keeps_next* is True, a recurring job gets an additional run at *due_at*, and its
+    scheduled run also takes place. Other fields are as in `Set`.
     """
 
     key: str
@@ -269,9 +269,9 @@ class Cancel:
     """
     Remove a pending or dead job. The answer is CANCELLED, STOPPING, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    A job with a counted attempt is treated as pending only if, according to the status *over*, the attempt never
-    starts. A recurring job is removed even if a run has started. This run continues, its `Settle` is refused, and no
-    other run begins. The answer CANCELLED contains the removed job. Other fields are as in `Set`.
+    A job with a counted attempt is treated as pending only if the status *over* says that the attempt never starts. A
+    recurring job is removed even if a run has started. This run continues, its `Settle` is refused, and no other run
+    begins. The answer CANCELLED contains the removed job. Other fields are as in `Set`.
 
     Attributes:
         stops: True to stop a started attempt; the answer is then STOPPING. A recurring job is removed. A one-time job
@@ -324,8 +324,8 @@ class Begin:
     Count an attempt before the job is dispatched.
 
     The answer is BEGUN, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER; it contains no job. The owner
-    begins jobs in bulk, shortly before they are due, so that no firing waits for a commit. TOO_LATE means that the job
-    is already running, so a repeated Begin shows whether an earlier Begin with an unknown outcome took effect.
+    begins jobs in bulk, shortly before they are due, so that no firing waits for a commit. If the outcome of a Begin is
+    unknown, repeat it: TOO_LATE means that the job is already running.
 
     *job* is the pending job, as returned by `due` or an answer. The store finds it by due time and generation, without
     a search by key. If either of the two differs, the answer is WRONG_GENERATION. The write adds one to `attempt`.
@@ -402,9 +402,9 @@ class Redate:
     Rewrite the due time of a pending job after a clock step.
 
     The answer is MOVED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER. Generation and attempt stay
-    unchanged. `expires_at` and `first_set_at` move with the due time. WRONG_GENERATION means that the job was moved or
-    set since the owner read it. This answer contains the stored job, which shows whether an earlier Redate with an
-    unknown outcome took effect. *recurrence* is the canonical text of the recurrence; its anchor may have moved.
+    unchanged. `expires_at` and `first_set_at` move with the due time. WRONG_GENERATION means that the job has changed
+    since the owner read it. This answer contains the stored job. *recurrence* is the canonical text of the recurrence;
+    its anchor may have moved.
     """
 
     job: Job
@@ -418,10 +418,13 @@ class Declare:
     """
     Begin the declaration of a manifest. The declaration's other writes follow in the same batch.
 
-    *manifest* is the new record. The answer is SUPERSEDED if the stored version is not *if_version*; OTHER_MANIFEST,
-    with the job, if a job of *keys* belongs to another manifest; UNCHANGED, without a write, if *manifest* has the
-    stored version; or CHANGED. After SUPERSEDED and OTHER_MANIFEST, the following writes are not valid. *keys*
-    are the keys that the declaration sets, and *key* is any key of the partition.
+    *manifest* is the new record, *keys* are the keys that the declaration sets, and *key* is any key of the partition.
+    After the first two answers, the following writes are not valid:
+
+    * SUPERSEDED: the stored version is not *if_version*.
+    * OTHER_MANIFEST, with the job: a job of *keys* belongs to another manifest.
+    * UNCHANGED: *manifest* has the stored version; nothing is written.
+    * CHANGED: the new record is stored.
     """
 
     key: str
@@ -433,11 +436,12 @@ class Declare:
 @record
 class Claim:
     """
-    Begin jobs that earlier writes of the batch create; only as the last write, for stores with `claims_sets`.
+    Begin jobs that earlier writes of the batch create.
 
-    *indexes* are the positions of plain `Set` writes. A job is begun if its `Set` was answered CREATED and no later
-    write of the batch changes it, but the store may leave any of these jobs pending. The answer to each `Set` shows its
-    job as pending. The answer to the claim is NOT_OWNER, or BEGUN as a `Claimed`. *key* is any key of the partition.
+    A claim is the last write of its batch, and only for stores with `claims_sets`. *indexes* are the positions of plain
+    `Set` writes. A job is begun if its `Set` was answered CREATED and no later write changes it; but the store may
+    leave any of these jobs pending. The answer to each `Set` shows its job as pending. The answer to the claim is
+    NOT_OWNER, or BEGUN as a `Claimed`. *key* is any key of the partition.
     """
 
     key: str

@@ -45,7 +45,7 @@ class Keep:
     Attributes:
         key: The token; it determines the partition.
         once: The mark of the whole request; its `part` is "".
-        data: The reply. b"" claims the request before it is done, for as long as *once* lasts. None releases the claim.
+        data: The reply; b"" to claim the request before it is executed; None to release the claim.
     """
 
     key: str

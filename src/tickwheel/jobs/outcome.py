@@ -41,7 +41,7 @@ class Outcome(StrEnum):
     """The answer to a cancel of a running job: the job was asked to stop, and will not be retried."""
     NOT_FOUND = "not_found"
     WRONG_GENERATION = "wrong_generation"
-    """The job's generation is not the one that the caller expected, or not the one of the acknowledged firing."""
+    """The job's generation is not the generation that the caller expected, or that the finished firing had."""
     OTHER_MANIFEST = "other_manifest"
     """The key belongs to another manifest. Nothing was written."""
     SUPERSEDED = "superseded"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["JobQuery", "Page", "has_field", "has_not_succeeded"]
 
 _SUCCEEDED_AT: Final = re.compile(r',"succeeded_at":([0-9]+)')
-"""Matches `succeeded_at` in a canonical text, but not inside a string, where the quotes would be escaped."""
+"""Matches the field `succeeded_at` in a canonical text, but not inside a string."""
 
 
 @record

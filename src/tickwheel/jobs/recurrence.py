@@ -62,7 +62,7 @@ _OF_RULES: Final = (
     "time",
 )
 FIELDS: Final = frozenset({*_OF_RULES, "exclude", "jitter_ms", "misfire", "overlap", "tz", *_MORE, *_STATE})
-"""All fields that a canonical text may have. A text with any other field, such as a later version's, is refused."""
+"""All fields that a canonical text may have. A text with any other field is refused."""
 _NUMBERS: Final = frozenset(
     {"anchor_at", "every_ms", "jitter_ms", "due_at", "begun", *_MORE, *_STATE} - {"then", "ended"}
 )
@@ -72,11 +72,11 @@ _DAY: Final = timedelta(days=1)
 _PASSES_MAX: Final = 10_000
 """Maximum number of excluded ranges that a search for an instant skips. Each costs up to 50 microseconds."""
 _AHEAD_MS: Final = 50 * 366 * 86_400_000
-"""Maximum time, in ms, that a search for an instant looks ahead: 50 years, as for a cron line."""
+"""Maximum time, in ms, that a search for an instant looks ahead: 50 years."""
 _ZONES_MS: Final = 26 * 3_600_000
-"""The largest difference between two zones: the most by which outdated zone data can shift an instant."""
+"""Largest difference between two time zones, in ms."""
 _LAST_MS: Final = 253_370_764_800_000
-"""The start of the year 9999, in which calendars end. From here on no instant is excluded."""
+"""The start of the year 9999, in which calendars end. Later instants are never excluded."""
 
 
 @record
@@ -84,7 +84,7 @@ class Interval:
     """
     Fires at `anchor_at + n * every_ms` for every n. The instants are fixed, so lateness does not accumulate.
 
-    *tz* is the IANA name of the zone of the exclusions. It does not change the instants themselves.
+    *tz* is the IANA zone of the exclusions. It does not change the instants themselves.
     """
 
     every_ms: int
@@ -167,7 +167,7 @@ class Recurrence:
         run_at: The nominal instant of a run that is being retried, was snoozed, or was due during another run. The
             series continues from this instant.
         next_at: During an additional run: the scheduled instant of the series; no other run comes before it. During a
-            retry: the original due time of the run, unless `run_at` or `expires_ms` already shows that this is a retry.
+            retry: the original due time of the run, if `run_at` and `expires_ms` are None.
         nominal_at: The nominal instant of the run, before any jitter, if it does not follow from `due_at`.
         expires_ms: Time to live of a run, stored while a run that can expire is retried or snoozed. The next run gets
             the same time to live.
@@ -219,8 +219,8 @@ class Recurrence:
         Return the first nominal instant (without jitter) later than *after*, or None if there is none.
 
         If a zone's calendar omits a day, a run on that day counts as missed, and misfire "skip" drops it. Times are in
-        ms since the epoch. *passes* has one item for each excluded instant that the search may skip; several searches
-        may share it. When *passes* is used up, the search raises an InvalidRecurrenceError.
+        ms since the epoch. *passes* limits the number of excluded instants that the search skips: each takes one item.
+        Several searches may share it. When *passes* is used up, the search raises an InvalidRecurrenceError.
         """
         last = after + _AHEAD_MS
         line = self.rule if isinstance(self.rule, Cron) else None
@@ -400,11 +400,12 @@ class Recurrence:
         self, other: Recurrence, key: str, due_at: int, now: int, *, has_begun: bool, has_phase: bool = False
     ) -> tuple[int | None, Recurrence]:
         """
-        Return the new due time and recurrence of a job due at *due_at* that gets the rule of *other*.
+        Return the new due time and recurrence of a job that takes the rule of *other*.
 
-        An owed run (begun, due or postponed) keeps its due time; the new rule applies to later runs. A changed interval
-        counts from the last nominal instant. The due time is None if the new rule has no run left. Times are ms since
-        the epoch. *has_begun* is True if the run has made an attempt; *has_phase* is as in `has_same_instants`.
+        *due_at* is the current due time. An owed run (begun, due or postponed) keeps its due time; the new rule applies
+        to later runs. A changed interval counts from the last nominal instant. The due time is None if the new rule has
+        no run left. Times are ms since the epoch. *has_begun* is True if the run has made an attempt; *has_phase* is as
+        in `has_same_instants`.
         """
         is_owed = has_begun or due_at <= now or self.is_postponed(due_at)
         nominal, shift = self.named(key, due_at), other.shift_ms(key)
@@ -573,10 +574,10 @@ def _begun_again(
     series: Recurrence, nominal: int, shift: int, now: int, last: int | None
 ) -> tuple[int | None, Recurrence]:
     """
-    Return the result of `turned_into` when the instants change and no run has begun, is due or was postponed.
+    Return the due time and the recurrence when the instants change and no run has begun, is due or was postponed.
 
-    *series* has the new rule and the old state. *nominal* is the nominal instant of the scheduled run, *shift* is the
-    jitter of the new rule, and *last* is the nominal instant of an interval's last run, or None.
+    *series* has the new rule and the old state. *nominal* is the scheduled run's nominal instant, *shift* the new
+    jitter, and *last* the nominal instant of an interval's last run.
     """
     rule = series.rule
     if last is not None and isinstance(rule, Interval) and max(rule.anchor_at, last + rule.every_ms) <= now:

@@ -37,9 +37,9 @@ EXCLUDE_MAX = 366
 RUNS_MAX = 1 << 31
 _GRACE_MIN_MS = 1_000
 _LINES_MAX = 10
-"""Maximum number of cron lines in exclusions. An instant is checked in about 40 us per cron line, and 4 us per day."""
+"""Maximum number of cron lines in exclusions. Each line costs about 40 us per instant."""
 _PASSES_MAX = 1_000
-"""Maximum number of excluded ranges that the search for a first run skips. It may block an event loop for 50 ms."""
+"""Maximum number of excluded ranges that the search for a first run skips, in at most 50 ms."""
 _OF_SERIES: Final = {
     "until": None,
     "max_runs": None,
@@ -89,9 +89,9 @@ def first_run(
     """
     Return the first due time and the canonical text of a recurring request. Its runs count from *start*, if given.
 
-    An interval without a start counts from *latest*, the maximum that the store's clock may read, or from *now*. If its
-    start has passed, the late run is due now; later runs still count from the start. A cron line or date waits for its
-    next match. The due time is None if `until=` excludes all runs; the text may still change an existing series.
+    An interval without a start counts from *latest*, the store's highest possible time, or from *now*. If the start of
+    an interval has passed, its first run is due now. A cron line or date waits for its next match. The due time is None
+    if `until=` excludes all runs; the text may still change an existing series.
     """
     rule = _rule(request, start, now if latest is None else latest)
     start = now + 1 if start is None else max(start, now)

@@ -305,9 +305,8 @@ def set_writes(
     """
     Return the writes of *requests*, in order.
 
-    Delays and intervals count from *latest*, the highest time that the store's clock may read (None for *now*). If
-    *is_estimate* is True, the store corrects the due times by its clock. A write has *clock_step* if its due time is
-    relative. Fields that are equal in consecutive requests are validated only once.
+    Delays and intervals count from *latest*, the store's highest possible time (None: from *now*). If *is_estimate* is
+    True, the store corrects the due times by its clock. *clock_step* is stored only in writes with a relative due time.
     """
     writes: list[Set] = []
     before: SetRequest | None = None
@@ -433,11 +432,9 @@ def _first_run(request: SetRequest, key: str, now: int, latest: int | None) -> t
 def _is_counted(request: SetRequest, first: int | None, latest: int | None) -> bool:
     """
     Return True if the store may correct the *first* due time of *request* by its own clock.
-
-    False if the run is due now, or if the request has an end or exclusions, which the corrected time could violate.
     """
     if first is None or latest is None or request.until is not None or request.exclude:
-        return False
+        return False  # a corrected due time could be after the end, or excluded
     return first > latest
 
 
@@ -467,8 +464,8 @@ def due_at(
     """
     Return the due time of *delay* or *at*, in ms since the epoch.
 
-    If *at* is earlier than *least* (by default *now*), the result is *least*. A delay counts from *latest*, the maximum
-    that the store's clock may read; None if *now* is exact.
+    If *at* is earlier than *least* (by default *now*), the result is *least*. A delay counts from *latest*, the store's
+    highest possible time. Without *latest*, it counts from *now*.
     """
     if at is not None:
         if delay is not None:

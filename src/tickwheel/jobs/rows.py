@@ -33,7 +33,7 @@ __all__ = [
 
 CODES: Final = {State.PENDING: 0, State.RUNNING: 1, State.DEAD: 2}
 ASIDE: Final = 3
-"""Stored code of a pending job that is set aside because no owner can run it. Modulo 3, each code gives the state."""
+"""Stored code of a pending job that is set aside because no owner can run it."""
 PAUSED: Final = 6
 PLACE: Final = attrgetter("due_at", "generation")
 """Returns the due time and the generation of a job, by which due jobs are sorted."""
@@ -114,8 +114,8 @@ def is_default_but(
     """
     Return a function that returns True if all fields of an instance of *kind*, except *names*, have their defaults.
 
-    Fields that *kind* gets later are also compared. *nested* maps a field that contains an object to the object's type
-    and to the object's fields that are not compared. *also* is the text of a further condition on `each`, the instance.
+    *nested* maps the name of a field with an object to the type of that object, and to the object's fields that are not
+    compared. *also* is a further condition as Python text, in which `each` is the instance.
     """
     tests: list[str] = []
     defaults: dict[str, Any] = {}
@@ -136,7 +136,7 @@ def is_identical_but(kind: type, *names: str, texts: Sequence[str] = ()) -> Call
     """
     Return a function that returns True if all fields of two instances of *kind*, except *names*, are the same objects.
 
-    The fields *texts* may also be equal strings that are different objects.
+    For the fields *texts*, equal strings are enough.
     """
     tests = [f"a.{each.name} is b.{each.name}" for each in fields(kind) if each.name not in {*names, *texts}]
     tests += [f"(a.{name} is b.{name} or (type(a.{name}) is str and a.{name} == b.{name}))" for name in texts]

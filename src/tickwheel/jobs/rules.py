@@ -89,11 +89,11 @@ PAUSED = Answer(Outcome.PAUSED)
 WRONG_GENERATION = Answer(Outcome.WRONG_GENERATION)
 ATTEMPT: Final = attrgetter("generation", "due_at", "attempt")
 REQUESTS_KEPT_MS: Final = 60_000
-"""Time for which a request about an attempt is stored, and for which a request to stop the attempt is valid."""
+"""Time for which a request about an attempt is stored, and for which a request to stop is valid."""
 _WITHDRAWAL_HOLDS_MS: Final = 5_000  # a waiting caller repeats its request each second
 
 _TAKEN_IN: Final = frozenset((Outcome.UNCHANGED, Outcome.CHANGED, Outcome.KEPT, Outcome.DEAD))
-"""Outcomes of a `Set` that leave the earlier series of the key in place, changed or unchanged."""
+"""Outcomes of a `Set` after which the key still has its earlier series."""
 _CREATED: Final = Outcome.CREATED  # a constant, as an enum look-up is slow
 _PENDING: Final = State.PENDING
 _redated: Final = with_other("due_at", "expires_at", "recurrence")
@@ -122,14 +122,14 @@ _PLAIN_WRITE: Final = (
     "has_phase",
     "counted_from",
 )
-"""The fields of a plain `Set` (see `is_plain_set`) that need not have their defaults."""
+"""The fields that may have any value in a plain `Set` (see `is_plain_set`)."""
 is_plain_set: Final = is_default_but(
     Set,
     *_PLAIN_WRITE,
     nested={"job": (Job, PLAIN_SET)},
     also=f"not each.if_generation and each.job.expires_at != {STOPPED}",
 )
-"""Returns True if a `Set` for a key without a job creates a job with defaults in all columns except `PLAIN_SET`."""
+"""Returns True if a `Set` for a new key creates a job with defaults in all columns except `PLAIN_SET`."""
 
 
 def decide(  # noqa: C901, PLR0911 - one branch for each kind of write

@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 _LENGTH = re.compile(r',"expires_ms":(-?\d+)')
-"""Matches the field `expires_ms` in a canonical text, where another field always precedes it."""
+"""Matches the field `expires_ms` in a canonical text."""
 
 
 def is_series(job: Job) -> bool:

@@ -46,7 +46,7 @@ class SetJobs:
 @dataclass(frozen=True, slots=True)
 class MoveJobs:
     """
-    Move the pending jobs of *keys*. If *runs_now* is True, a recurring job gets a run besides its scheduled run.
+    Move the pending jobs of *keys*. If *runs_now* is True, a recurring job gets an additional run.
     """
 
     name: ClassVar = "move"

@@ -2,8 +2,7 @@
 The events that hooks receive: a frozen record for each event of a job or of the ownership of shards.
 
 Times are milliseconds since the epoch on the store's clock. A hook is called on the thread of the event, and must not
-block; its errors are logged. Without a hook, no record is made. To save time, records of sets and firings are made
-without their `__init__`.
+block; its errors are logged. Without a hook, no record is made.
 """
 
 from __future__ import annotations
@@ -181,7 +180,7 @@ class JobFailed(FiringEvent):
 @dataclass(frozen=True, slots=True)
 class JobSnoozed(FiringEvent):
     """
-    The handler asked to be called again at *until*, which does not count as an attempt.
+    The handler asked to be called again at *until*. This attempt does not count.
 
     A target also snoozes a job whose receiver is unreachable or full. *reason* comes from the handler or the target.
     """

@@ -65,10 +65,10 @@ def _exporter(name: str) -> Any:
 
 class OpenTelemetryTracer:
     """
-    Traces all firings of jobs whose set call was sampled, and a fraction of the firings of jobs without a trace.
+    Traces all firings of a job whose trace is sampled, and a fraction of the firings of jobs without a trace.
 
     Args:
-        share: Fraction of firings to trace, 0 to 1, for jobs that were set outside of any trace.
+        share: Fraction of firings to trace, 0 to 1, for jobs that were set outside any trace.
         provider: Receives the spans; None for the global provider.
     """
 
@@ -181,10 +181,8 @@ class _FiringSpan:
         span.end(at_ns)
 
     def made(self, outcome: str | None = None) -> ApiSpan:
-        """
-        Return the span. A processor that requests the span while it is being made gets a no-op span.
-        """
         with self._lock:  # a handler may use it while its timeout ends it
+            # A processor of `make` may ask for the span again: it gets the no-op span.
             fired, self._fired = self._fired, None
             if fired is not None:
                 self._span = self._tracer.make(fired(), self._trace, self._begun_ns, outcome)

@@ -104,7 +104,7 @@ class Collector:
 
     def collect(self) -> Iterator[Metric]:
         """
-        Yield the current metrics; none after the scheduler has stopped, because an error would hide all other metrics.
+        Yield the current metrics, or none if the scheduler has stopped.
         """
         try:
             stats = self._stats()
@@ -195,7 +195,7 @@ def buckets(histogram: Iterable[Sequence[float]], edges: Sequence[float]) -> lis
     """
     Return the number of values in each bucket of *edges*, and above the last edge (None).
 
-    A step of *histogram* that spans one of *edges* counts as above that edge, so that no value is reported too small.
+    A step of *histogram* that spans an edge counts as above that edge.
     """
     counts = [0] * (len(edges) + 1)
     for edge, count in histogram:

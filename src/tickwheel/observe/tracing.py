@@ -1,7 +1,7 @@
 """
 The protocol of a scheduler's tracer, and the context variables of a firing or a request.
 
-Sampling is decided first, so a firing that is not sampled makes no objects and no calls.
+A firing that is not sampled costs no objects and no calls.
 """
 
 from __future__ import annotations

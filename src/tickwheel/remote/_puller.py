@@ -2,8 +2,7 @@
 Runs handlers of this process for jobs that a service fires. Each handler pulls from the queue of its name.
 
 Leases are short and renewed while a firing runs, so a lease ends soon after the process dies. A snooze counts as an
-attempt here. An attempt that exceeds its timeout has failed, but its thread counts as a worker until the thread ends,
-so there are never more threads than workers.
+attempt here. After an attempt's timeout, its thread occupies a worker until the thread ends.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _BEAT_S: Final = _LEASE_S / 3
 _PAUSE_S: Final = 1.0
 """Seconds between two requests to a service that does not answer."""
 _MISFIT_S: Final = 30.0
-"""Delay until a job may be leased again after its payload did not fit the handler here."""
+"""Delay until a job is leased again after its payload did not fit the handler here."""
 _AHEAD_S: Final = 0.1
 """Maximum time that a leased firing waits for its handler's rate limit."""
 

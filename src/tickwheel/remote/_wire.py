@@ -52,7 +52,7 @@ __all__ = [
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _MS: Final = timedelta(milliseconds=1)
 _PAST_S: Final = -checks.FAR_MS / 1000
-"""Minimum, in seconds, of times and delays in requests. Lower values, which are also in the past, are raised to it."""
+"""Minimum, in seconds, of times and delays in requests. Lower values are raised to it."""
 _TEXT: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True)
 
 _REFUSALS: Final = {

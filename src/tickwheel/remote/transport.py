@@ -38,10 +38,10 @@ _WAIT_S: Final = 0.05
 _WAIT_MAX_S: Final = 2.0
 _AGAIN: Final = frozenset({429, 502, 503, 504})
 _LOST: Final = frozenset({0, 502, 504})
-"""Statuses without the service's own answer: no answer (0), or a proxy's. The service may have executed the request."""
+"""HTTP statuses of a proxy, and 0 for no answer. The service may have executed the request."""
 _REMEDY: Final = "is this the right address?"
 _AT_ONCE_MAX: Final = 100
-"""Maximum number of concurrent requests, except long polls. Further requests wait, and then their timeouts begin."""
+"""Maximum number of concurrent requests, except long polls."""
 
 
 class _Document(dict[str, Any]):
@@ -83,7 +83,7 @@ class Transport:
         """
         Run *request* on the transport's loop. Callable from any thread.
 
-        A `close` ends a read with a `ClosedError`, and a write, which may have taken effect, with a `StoreError`.
+        If the transport is closed, a read raises a `ClosedError`, and a write a `StoreError`: it may have taken effect.
         """
         with self._lock:
             if self._is_closed:

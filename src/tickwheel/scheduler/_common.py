@@ -286,14 +286,14 @@ class Common:
         Call *hook* with every later event (`tickwheel.observe.events`); return a function that ends the subscription.
 
         The hook is called on the scheduler's threads and must not block. Its exceptions are logged. If *routine* is
-        False, the hook gets only the rarer events, such as failures, deaths and changes of owner. The events of normal
-        work (sets, moves, firings, successes and snoozes) cost time at every firing.
+        False, the hook gets only the rarer events, such as failures, deaths and changes of owner. Routine events, such
+        as firings and successes, cost time at every firing.
         """
         return self._core.subscribe(hook, routine=routine)
 
     def recent(self, after: int = 0) -> Sequence[FiringRecord]:
         """
-        Return the last firings of this scheduler: finished firings in the order of their ends, then running firings.
+        Return the last firings of this scheduler: finished firings, oldest first, then running firings.
 
         The scheduler keeps 500 finished firings. With *after*, finished firings up to number *after* are omitted.
         """

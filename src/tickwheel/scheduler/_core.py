@@ -184,9 +184,7 @@ class Core:
 
     def _wheels(self) -> tuple[TimerWheel, TimerWheel]:
         """
-        Return the wheel of the jobs, and a wheel for internal delays. The second always runs in real time.
-
-        Raises an UnsupportedError if the clock is a manual clock, but the store has its own clock.
+        Return the wheel of the jobs, and a wheel for internal delays, which always runs in real time.
         """
         runtime = self.runtime
         if not isinstance(runtime.clock, SteppedClock):

@@ -26,7 +26,7 @@ def explain(client: Client, engine: Engine | None, lanes: LaneNames, key: str) -
     """
     Return the reason why the job of *key* has not run yet; None if the job does not exist.
 
-    *engine* is None if this process does not fire jobs. A store that does not answer is also a reason.
+    *engine* is None if this process does not fire jobs.
     """
     checks.check_key(key)
     try:

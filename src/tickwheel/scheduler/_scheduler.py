@@ -216,7 +216,7 @@ class Scheduler(Fleet):
         Raises:
             InvalidJobError: For an invalid value, a key of another manifest, or an empty list that is not allowed.
                 Nothing was changed.
-            StoreError: If the store does not answer; or, transient, if other callers keep declaring the manifest.
+            StoreError: If the store does not answer, or if other callers keep declaring the manifest.
         """
         asked = checked_declaration(
             schedules, manifest, revision=revision, rollback=rollback, allow_empty=allow_empty, dry_run=dry_run
@@ -363,7 +363,7 @@ class Scheduler(Fleet):
 
         Raises:
             InvalidJobError: For an invalid value, a rule for a one-time job, or a call without fields.
-            StoreError: If the store does not answer; or, transient, if other callers keep changing the job.
+            StoreError: If the store does not answer, or if other callers keep changing the job.
         """
         return self._outside("change").change(key, fields, if_generation)
 

@@ -1,8 +1,8 @@
 """
 Skips the next run of a recurring job.
 
-The job is read, and then moved to the run after next, on condition that the job is unchanged. This process must be able
-to read the rule, because it computes that run. If several callers skip at the same time, each skips a different run.
+The job is read, and then moved to the run after next if the job is unchanged. If several callers skip at the same time,
+each skips a different run.
 """
 
 from __future__ import annotations

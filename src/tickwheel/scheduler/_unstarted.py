@@ -23,7 +23,7 @@ from tickwheel.timers.contract import Timer
 __all__ = ["Unstarted"]
 
 _GRACE_S: Final = 1.0
-"""Seconds that a job may be overdue before a warning. Many programs set jobs just before they start the scheduler."""
+"""Seconds that a job may be overdue before a warning."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 

@@ -21,10 +21,10 @@ class Keeper:
     Keeps answers in the store of a scheduler. *keep* stores an answer.
 
     *is_whole* is True if the store has one transaction for a whole request. If False, an idempotency key must be
-    claimed before the first write, because two requests with one key may write to different partitions.
+    claimed before the first write.
     """
 
-    is_whole: bool
+    is_whole: bool  # if False, two requests with one idempotency key may write to different partitions
     keep: Callable[[Keep], Awaitable[Answer]]
 
 

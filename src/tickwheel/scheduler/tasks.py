@@ -217,7 +217,7 @@ class Task(Generic[_P, _Q, _R]):
 
     def run_apart(self, payload: Any, firing: Firing) -> object:
         """
-        Run the function in a process for handlers. An error that must not be retried is raised as a FinalError.
+        Run the function in a handler process. Raise a FinalError for an error that must not be retried.
         """
         try:
             return self.run(payload, firing)

@@ -9,8 +9,7 @@ Circuit breakers: a failing receiver gets no calls for a while, and then one fir
     full         like open, but the receiver works and      the wait is over            half-open
                  has no room
 
-The waits grow with the outage. A receiver that was down for seconds is probed within seconds; a receiver that has been
-down for an hour is not probed every second.
+The longer an outage lasts, the longer are the waits between probes.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _SHARE: Final = 1 / 100
 """A receiver is probed again after this fraction of its downtime."""
 _SPREAD: Final = 0.25
 _TURNS_PER_S: Final = 500.0
-"""Maximum number of jobs of a receiver that retry per second while its breaker is open. Each try costs a write."""
+"""Maximum number of a receiver's jobs that are tried again per second while its breaker is open."""
 
 
 def back_off(elapsed_s: float, most_s: float) -> float:
@@ -90,7 +89,7 @@ class Breakers:
         """
         Return the wait before a call to *name*, or None if the call may begin now.
 
-        While the breaker is open, the wait lasts until the next probe may be sent. The job that waits can then probe.
+        While the breaker is open, the wait lasts until the next probe may be sent.
         """
         breaker = self._breakers.get(name)
         if breaker is None or not breaker.is_open:

@@ -67,7 +67,7 @@ _WRONG: Final = frozenset(
 _WRAPPER: Final = "OperationalError"
 """An error of kombu that wraps any error of its transport. If it wraps none, the broker is unreachable."""
 NO_MEMORY: Final = "OOM command not allowed"
-"""Text in the error of a Redis that is out of memory. Before Redis 7.0, an error in a script has no other sign."""
+"""Text in the error of a Redis that is out of memory."""
 _NO_LIBRARY: Final = "Please install"
 """Text in kombu's error for a serializer that it supports, but whose library is not installed."""
 _BUSY: Final = ("BUSY", "MISCONF", "NOREPLICAS", "LOADING")

@@ -8,9 +8,8 @@ The link to one receiver: a connection, a circuit breaker and the unanswered mes
     refuses the message                                a failed attempt, with its reason
     can never take the message                         a dead letter
 
-If a message was written but not answered, its outcome is unknown. The link waits for the answer while the
-connection lasts, and the next attempt of the job gets the answer. The message is sent again only after the connection
-is gone.
+If a message was written but not answered, the next attempt of the job waits for the answer. The message is sent again
+only if the connection is lost.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ _T = TypeVar("_T")
 _OPEN_S: Final = 30.0
 """Maximum wait before a receiver is probed again."""
 _RECONNECT_S: Final = 1.0
-"""Minimum time between two connections. During an outage, the breaker's growing waits make this time longer."""
+"""Minimum time between two connections."""
 _CLOSE_S: Final = 1.0
 """Time limit of closing a connection. Without a limit, closing would never end if the receiver has stopped."""
 _KEPT_MAX: Final = 100_000
-"""Maximum number of sent messages kept for jobs whose next attempt has not fetched the answer yet."""
+"""Maximum number of sent messages that are remembered for the next attempts of their jobs."""
 
 
 class _Sending:
@@ -94,8 +93,8 @@ class Link(Generic[_T]):
         Send the message of *firing* with *publish*. If the message was sent earlier, only wait for its answer.
 
         *publish* returns when the receiver has the message. It raises DeliveryError if the receiver refuses the
-        message, and NotTakenError if the message could not be delivered yet. `deliver` itself raises a DeliveryError
-        if the message is refused, or if it could not be delivered within a day.
+        message, and NotTakenError if it cannot be delivered yet. If it cannot be delivered for a day, `deliver` raises
+        a DeliveryError.
         """
         name = firing.message_id
         sending = self._sending.get(name)

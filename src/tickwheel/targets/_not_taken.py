@@ -23,7 +23,7 @@ _SINCE: Final = re.compile(r"waits since (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ): ")
 
 class NotTakenError(Exception):
     """
-    A message could not be delivered for now. *reason* is the cause; the message itself is not.
+    The receiver cannot take the message now. *reason* says why; the message itself is valid.
 
     *is_up* is True if the receiver works, and None if its state is unknown, as after a broken connection. *is_full* is
     True if the receiver has no room for the messages of this handler. *after_s* is the wait that the receiver requests.

@@ -2,12 +2,11 @@
 Learns the pace of a receiver, the number of messages that it accepts per second, from its refusals.
 
 After the first refusal, the pace is a little less than the number of messages accepted within the last second. The true
-limit may be much higher, because few messages were offered or the refusal was momentary. The pace therefore grows fast
-until a second refusal proves that there is a limit. From then on, each refusal cuts the pace, which then grows, slowly
-at first. Each refusal also delays all messages for as long as the receiver asks.
+limit may be much higher. The pace therefore grows fast until the second refusal. From then on, each refusal cuts the
+pace, which then grows, slowly at first. Each refusal also delays all messages for as long as the receiver asks.
 
 If the receiver accepts no message between two refusals, no pace is known. Then one message at a time probes the
-receiver. When the receiver accepts such a message, all waiting messages may be sent, as before the first refusal.
+receiver. When the receiver accepts one, all waiting messages may be sent.
 
 The module reads no clock: the caller passes the time.
 """
@@ -21,11 +20,11 @@ from typing import Final
 __all__ = ["Pace"]
 
 _TAKEN_MAX: Final = 1_000
-"""Number of accepted messages to remember, for the count of the last second."""
+"""Number of accepted messages to remember."""
 _CAUTION: Final = 0.9
 _CUT: Final = 0.7
 _GROWTH: Final = 0.002
-"""In t seconds after a refusal, a known pace grows by this fraction of its value at the refusal, times t squared."""
+"""Growth of a known pace: t seconds after a refusal, it has grown by this fraction times t squared."""
 _GROWTH_UNKNOWN: Final = 1.5
 """Factor by which the pace grows per second while no limit is known; large, so that one refusal causes little delay."""
 _GROWN_S: Final = 30.0
@@ -47,7 +46,7 @@ _WAIT_MIN_S: Final = 1.0
 _GROWING_WAIT_S: Final = 2.0
 """Maximum seconds that a message waits for its turn while no limit is known."""
 _BURST_S: Final = 0.5
-"""Length of a burst: the messages of this number of seconds, at the current pace, may be sent at once."""
+"""A burst has at most the messages that the current pace allows in this number of seconds."""
 _TURNS_MAX: Final = 100_000
 
 

@@ -65,9 +65,8 @@ class ProcessPool:
         """
         Call *function* in a process. Return its result if it is a `DeadLetter`, `Snooze` or `Retry`.
 
-        The process is killed after *timeout_s*, which a heartbeat restarts, or if the job of *firing* is cancelled. A
-        HandlerFailedError is raised if the function raised or its process ended, a TimeoutError if the process was
-        killed after *timeout_s*, and Abandoned if the pool was closed during the call.
+        The process is killed after *timeout_s* (a heartbeat restarts it), or if the job is cancelled. Raises a
+        TimeoutError, Abandoned if the pool was closed, or a HandlerFailedError for any other failure.
         """
         request = _request(function, arguments)
         while True:

@@ -76,7 +76,7 @@ class Worker:
 
 
 Served: TypeAlias = list[tuple[Worker, list[JobLease], list[Callable[[], object]]]]
-"""For each worker that gets an answer: the worker, its leases, and one function per lease to report the start."""
+"""For each worker: its leases, and for each lease a function that reports the start."""
 
 
 class PullQueue:

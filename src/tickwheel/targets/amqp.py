@@ -44,7 +44,7 @@ _OPTIONS = ("heartbeat", "cafile", "capath", "certfile", "keyfile", "no_verify_s
 _SMALL_BYTES: Final = 4096
 """A message size that every broker accepts."""
 _LONE_MAX: Final = 32
-"""Maximum number of channels that are opened for one message each. If many are open, their round trips overlap."""
+"""Maximum number of channels that are opened for one message each."""
 _HEARTBEAT_S: Final = 10
 _SENDS_MAX: Final = 2
 """Maximum number of sends by one attempt. An attempt sends again only if another message has closed the channel."""
@@ -172,7 +172,7 @@ class AmqpTarget(Linked):
 
     async def _is_taken(self, pika: Any, held: _Open, firing: Firing) -> bool:
         """
-        Publish the message. Raise the broker's error about it; return False if another message closed the channel.
+        Publish the message. Return False if another message closed the channel.
         """
         exchange, _ = _split(firing.job.handler)
         size = len(firing.job.payload)

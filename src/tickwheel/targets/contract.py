@@ -105,7 +105,7 @@ class Stopping(Protocol):
 
     Attributes:
         overlap_cancelled: True if the attempt must stop for the next run of its job, False if the job was cancelled.
-        expire: A function to call when the attempt must stop. If it is set after that, it is not called.
+        expire: A function that is called when the attempt must stop, unless it was assigned too late.
     """
 
     is_stopped: bool

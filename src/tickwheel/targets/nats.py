@@ -33,7 +33,7 @@ _TOO_LARGE_FOR_STREAM: Final = 10054
 _FULL: Final = frozenset({10023, 10028, 10047, 10077})
 """JetStream's error codes for a full stream: resources, account limits, storage, or limits of the stream itself."""
 _ANSWER_S: Final = 86_400.0
-"""Seconds that the client waits for an answer. An attempt waits less, and a later attempt gets the answer."""
+"""Seconds that the client waits for an answer, much longer than an attempt waits."""
 _PING_S: Final = 10
 """Seconds between the client's pings. The client closes a connection after two unanswered pings."""
 _BROKEN: Final = "the connection broke"

@@ -70,10 +70,11 @@ class PullTarget:
         on_demand: Callable[[str], object],
     ) -> None:
         """
-        Start, with *lease_timer* for leases on the scheduler's clock, and *wait_timer* for workers' waits in real time.
+        Start serving workers.
 
-        *now_ms* returns the store's time. *on_demand* is called with the name of a queue when a worker begins to wait
-        there, so that jobs of the queue may begin.
+        *lease_timer* times leases by the scheduler's clock. *wait_timer* times the waits of workers in real time.
+        *now_ms* returns the store's time. *on_demand* is called with a queue's name when a worker begins to wait for
+        that queue.
         """
         self._open = lease_timer, wait_timer, now_ms, on_demand
 
@@ -181,9 +182,8 @@ class PullTarget:
         """
         End the lease of *fire_id* with the *result* or the *error* of a handler.
 
-        The future is done when the result is written. A repeated call, for example after a lost answer, gets the answer
-        of the first call, but not before the first call gets it. The future fails with `LeaseEndedError` if the lease
-        has ended, or the job was set again.
+        The future is done when the result is written. A repeated call gets the answer of the first call. The future
+        fails with `LeaseEndedError` if the lease has ended, or the job was set again.
         """
         what = "acknowledged"
         if error is not None or result is not None:

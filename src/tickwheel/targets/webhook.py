@@ -65,7 +65,7 @@ _PACES_MAX = 10_000
 _FULL_ADDRESSES = 3
 """If at least this number of a receiver's URLs answer 429 or 503, the whole receiver counts as full."""
 _RETRY_AFTER_MAX_S = 86_400.0
-"""Maximum wait that a receiver may request. If it requests more, the wait is a day."""
+"""Maximum wait that a receiver may request: a day."""
 _BROKEN = 500
 """Lowest HTTP status that means a failure of the receiver, not of the request."""
 _QUERY = re.compile(r"(https?://[^\s?#]*)[?#]\S*")
@@ -74,9 +74,9 @@ _LENGTH_MAX_S = 86_400
 _FAILURES_MAX = 1_000_000
 _LABEL_MAX = 63
 _SHOWN_BYTES = 200
-"""Maximum length of the part of a refusal's body that is stored with the error."""
+"""Maximum number of bytes of a refusal's body that the stored error contains."""
 _BODY_S = 1.0
-"""Time limit for reading the body of a refusal. The verdict does not depend on the body."""
+"""Time limit for reading the body of a refusal."""
 
 
 class WebhookError(Exception):
