@@ -2,8 +2,8 @@
 Applies one operation to all jobs that match a filter, in limited commits, with cursors to continue from.
 
 Every write is conditional on the generation that was read. An operation that must not be repeated (move, spread, run,
-replay) changes only jobs whose generations are older than the start of the bulk change. A bulk change can therefore be
-repeated from any of its cursors, without changing a job twice.
+replay) changes only jobs whose generations are older than the start of the bulk change. A repetition from an earlier
+cursor therefore changes no job twice.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _CHANGED: Final = {
 
 class _Run(NamedTuple):
     """
-    The part of a bulk change's cursors that stays the same. Generations above *mark* are newer than the bulk change.
+    The constant part of the cursors of a bulk change. Generations above *mark* are newer than the bulk change.
     """
 
     mark: int

@@ -1,7 +1,7 @@
 """
 Changes some fields of a job, and keeps all others.
 
-The job is read, and then set again only if its generation has not changed, so no concurrent change is lost.
+The job is read, and then set again only if its generation is unchanged. No concurrent change is lost.
 """
 
 from __future__ import annotations

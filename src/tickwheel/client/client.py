@@ -65,7 +65,7 @@ class Client:
         on_commit: Called after a commit, before callers get their answers.
         on_unknown: Called instead of *on_commit* if the outcome of the commit is unknown.
         on_scope: Called on the caller's thread with a paused scope, or with None after a resume.
-        knowing: Returns the running engine, or None.
+        knowing: Returns the running engine, or None if this process fires no jobs.
     """
 
     def __init__(

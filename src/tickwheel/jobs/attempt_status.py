@@ -26,9 +26,9 @@ class AttemptStatus:
     """
     The state of one attempt that the store has counted.
 
-    The store does not know whether the attempt has started, because a start writes nothing. A write to a job with a
-    counted attempt must therefore contain the attempt's status, which only the job's owner knows. Without the status,
-    the store answers TOO_LATE and changes nothing.
+    Only the job's owner knows whether the attempt has started, because a start writes nothing. A write to a job with a
+    counted attempt must therefore contain the attempt's status. Without it, the store answers TOO_LATE and changes
+    nothing.
     """
 
     generation: int

@@ -1,8 +1,8 @@
 """
 The message id of a run, so that receivers can recognise a repeated message.
 
-All attempts of a run have the same id, even if the generation or the due time changes between attempts. After such a
-change, the job therefore stores the id in `sent_as`.
+All attempts of a run have the same id. If the generation or the due time changes between attempts, the job stores the
+id in `sent_as`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def with_message_id(job: Job) -> Job:
 
 def same_run(job: Job, after: Job) -> Job:
     """
-    Return *after*, the new state of *job*. If the run is still the same and was already tried, it keeps its message id.
+    Return *after*, the new state of *job*. A run that was tried keeps its message id.
 
     If the payload, receiver or nominal instant has changed, *after* is a different run, which needs its own id.
     """

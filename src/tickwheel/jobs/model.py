@@ -192,8 +192,8 @@ class Set:
     paused. A dead job is replaced, and the answer is CREATED. After REPLACED, a running job continues, but its `Settle`
     is refused because its generation is outdated. Only a pending job keeps its `first_set_at`.
 
-    If *job* is a series (a recurring job) and the key already has a series, its current run is not dropped if it has
-    begun, is due or was postponed. Further answers for series:
+    If *job* is a series (a recurring job) and the key already has a series, the current run is kept if it has begun, is
+    due or was postponed. Further answers for series:
 
     * UNCHANGED: the rule, the payload and all other fields are equal; nothing is written.
     * CHANGED: a running job continues, and the change applies after its run.

@@ -39,7 +39,7 @@ class Keep:
     """
     Store the reply to a whole request. The answer to a single write needs no `Keep`.
 
-    The answer is CREATED if *data* was stored; KEPT, with the earlier reply, if there is one already; TOO_LATE if
+    The answer is CREATED if *data* was stored; KEPT, with the earlier reply, if a reply was stored before; TOO_LATE if
     another node has claimed the request; KEY_REUSED if the token belongs to a different request.
 
     Attributes:

@@ -18,8 +18,8 @@ def record(cls: type[_T]) -> type[_T]:
     """
     Make *cls* a value class: frozen, compared and hashed by its fields.
 
-    Each firing creates several such objects, so native code creates them. The garbage collector does not track objects
-    whose fields cannot form a cycle; see `make_fast`.
+    Native code creates the objects. The garbage collector ignores objects whose fields cannot form a cycle; see
+    `make_fast`.
     """
     return make_fast(dataclass(frozen=True, slots=True)(cls))
 

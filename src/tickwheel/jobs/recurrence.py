@@ -203,7 +203,7 @@ class Recurrence:
         """
         Return the job's first instant later than *after* (ms since the epoch), or None if there is none.
 
-        The result is not earlier than `next_at` or the start of the rule, if it has one. `nominal` ignores both limits.
+        The result is never earlier than `next_at` or the start of the rule. (`nominal` ignores both limits.)
         """
         if self.next_at is not None and self.next_at > after:
             return self.next_at

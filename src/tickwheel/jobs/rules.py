@@ -89,7 +89,7 @@ PAUSED = Answer(Outcome.PAUSED)
 WRONG_GENERATION = Answer(Outcome.WRONG_GENERATION)
 ATTEMPT: Final = attrgetter("generation", "due_at", "attempt")
 REQUESTS_KEPT_MS: Final = 60_000
-"""Time for which a request about an attempt is stored, and for which a request to stop is valid."""
+"""Maximum age, in ms, of a stored request about an attempt."""
 _WITHDRAWAL_HOLDS_MS: Final = 5_000  # a waiting caller repeats its request each second
 
 _TAKEN_IN: Final = frozenset((Outcome.UNCHANGED, Outcome.CHANGED, Outcome.KEPT, Outcome.DEAD))

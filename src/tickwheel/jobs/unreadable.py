@@ -60,7 +60,7 @@ def with_end(text: str, due_at: int, begun: int, ended: int, *, has_run: bool) -
 
 def with_retry(text: str, due_at: int, expires_ms: int | None) -> str:
     """
-    Return *text*, an unreadable recurrence, extended to show that the run due at *due_at* waits for a retry.
+    Return *text*, an unreadable recurrence, with a note that the run due at *due_at* waits for a retry.
 
     The series continues from that run. A node that can read the rule then decides which missed instants to make up for.
     """

@@ -60,7 +60,7 @@ _REFUSALS: Final = {
     "too_late": Outcome.TOO_LATE,
     "wrong_generation": Outcome.WRONG_GENERATION,
 }
-"""Names of problem documents that are the answer to a write, not an error."""
+"""Names of problem documents that count as answers to a write, not as errors."""
 
 _INSTANTS: Final = frozenset({"at", "fired_at", "next_due_at", "now", "oldest_due_at", "since", "started_at"})
 """The fields of the stats, and of a node's figures, that are instants."""

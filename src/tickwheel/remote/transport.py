@@ -83,7 +83,8 @@ class Transport:
         """
         Run *request* on the transport's loop. Callable from any thread.
 
-        If the transport is closed, a read raises a `ClosedError`, and a write a `StoreError`: it may have taken effect.
+        If the transport is closed, a read raises a `ClosedError`, and a write raises a `StoreError`. The write may have
+        taken effect.
         """
         with self._lock:
             if self._is_closed:

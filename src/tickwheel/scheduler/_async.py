@@ -64,7 +64,7 @@ class AsyncScheduler(Common):
         Become the owner and fire jobs; see `Scheduler.start`.
 
         If the `await` is cancelled, the scheduler is stopped and closed. An UnsupportedError means that the scheduler
-        was already started, on a loop that has been closed since.
+        was started earlier, on a loop that is now closed.
         """
         loop = asyncio.get_running_loop()
         if self._loop is not None and self._loop.is_closed():

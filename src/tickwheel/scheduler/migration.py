@@ -156,8 +156,8 @@ class Migration:
         """
         Move all jobs, beginning with jobs that an interrupted run has left unfinished.
 
-        Passes through the source are repeated until a pass finds no job. If callers keep setting jobs, the migration
-        ends when a pass finds at least as many jobs as the previous pass.
+        The source is searched again and again, until no job is found. If callers keep setting jobs, the migration ends
+        when a search finds at least as many jobs as the search before it.
 
         Raises:
             StoreInUseError: If a process fires the source's jobs.

@@ -2,7 +2,7 @@
 Postpones messages whose receiver cannot take them now, for example because it is full or unreachable.
 
 The job waits for at most a day, or until it `expires`, and no attempt counts. After a day, each try is a failed
-attempt. The start of the wait is stored with the job's error, so it survives restarts and changes of nodes.
+attempt. The start of the wait is stored with the job's error, so it survives a restart.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def make_target(url: str, *, has_to_run: bool = False) -> Target:
 
     Raises:
         InvalidJobError: If *url* names no target, or has an unknown option; no message shows a password.
-        MissingExtraError: If a library is missing that is needed to make the target, or, with *has_to_run*, to run it.
+        MissingExtraError: If a library that the target needs here is missing.
     """
     parts = TargetUrl(url)
     queue, plus, _ = parts.scheme.partition("+")

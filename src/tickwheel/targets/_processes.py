@@ -1,9 +1,9 @@
 """
 Handlers in separate processes, where a crash or a hang ends only one attempt.
 
-Each process runs one call at a time for one of the dispatcher's threads, and is reused for later calls. Processes are
-spawned, not forked, because a fork would inherit locks that threads hold. The process finds a function by its module's
-name. The process imports the main module under another name, so the main module needs `if __name__ == "__main__":`.
+Each process runs one call at a time, and is reused for later calls. Processes are spawned, not forked, because a fork
+would inherit locks that threads hold. A process imports the function from its module. The main module is imported under
+another name, so it needs `if __name__ == "__main__":`.
 
     parent                                       process
                                                  ready: it has started, or its last call has ended

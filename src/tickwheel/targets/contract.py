@@ -105,7 +105,7 @@ class Stopping(Protocol):
 
     Attributes:
         overlap_cancelled: True if the attempt must stop for the next run of its job, False if the job was cancelled.
-        expire: A function that is called when the attempt must stop, unless it was assigned too late.
+        expire: A function that is called when the attempt must stop, if it was assigned before.
     """
 
     is_stopped: bool

@@ -1,16 +1,16 @@
 """
 The pull target: firings wait in a named queue for workers in any language.
 
-    a firing is              until                                then
-    waiting in the store     it is due, and a worker asks         its attempt is counted, and it is ready
-    ready                    a worker takes it                    it is leased
-                             no worker asks during a second       it waits in the store; the attempt does not count
-                             it is moved, cancelled or set again  it is dropped
-    leased                   it is acknowledged                   it is done
-                             its worker reports a failure         it is retried, or dead
-                             its job is cancelled                 the job ends, and the worker is refused
-                             another node gets its shard          the worker is refused, and that node fires it again
-                             the lease ends                       the attempt has failed: it is retried, or dead
+    state      event                                      result
+    pending    the job is due, and a worker asks          ready, and the attempt is counted
+    ready      a worker takes the firing                  leased
+               no worker asks during a second             pending, and the attempt does not count
+               the job is moved, cancelled or replaced    dropped
+    leased     the worker acknowledges the firing         done
+               the worker reports a failure               retried, or dead
+               the job is cancelled                       ended, and the worker is refused
+               another node gets the shard                fired again there, and the worker is refused
+               the lease ends                             failed: retried, or dead
 
 A queue takes only as many firings as its waiting workers ask for. Other firings stay pending: they can be moved and
 cancelled, and use no attempt. A lease exists only in the memory of the process that granted it; in the store the job is

@@ -45,7 +45,7 @@ _CANNOT_WRITE: Final = (
 """Error prefixes and classes of a server that temporarily cannot write."""
 _BROKEN: Final = "the connection broke"
 _SILENCE_MAX_S: Final = 30.0
-"""Seconds without an answer after which a connection is closed. Its messages can be sent again without duplicates."""
+"""Seconds without an answer after which a connection is closed."""
 
 
 class RedisStreamTarget(Linked):
