@@ -8,7 +8,7 @@ __all__ = ["ACTS_MAX", "CUT_OFF", "Actor", "HistoryRecord"]
 
 ACTS_MAX: Final = 10_000
 """
-Maximum number of records in the log of acts, which has its own limit.
+Maximum number of records in the log of acts: acts of callers, events of nodes, and bulk changes.
 """
 
 CUT_OFF: Final = "cut_off"

@@ -7,11 +7,12 @@ The canonical text is JSON with sorted keys, so that any client can read it:
     {"anchor_at":1700000000000,"every_ms":60000,"jitter_ms":0,"misfire":"skip"}
     {"anchor_on":"2030-01-31","every":"1 month","jitter_ms":0,"misfire":"once","time":"02:00:00","tz":"Asia/Tokyo"}
 
-A text has two parts. Callers set the rule. Runs and verbs change the state of the series: `runs`, `run_at`, `next_at`,
-`nominal_at`, `expires_ms`, `then`, `ended`, `failures` and `succeeded_at`. Some fields are present only if they differ
-from their defaults: the state, `grace_ms`, `until`, `max_runs`, `pause_after`, `overlap`, `exclude`, the `tz` of an
-interval's exclusions, `day_match`, `dst_gap` and `dst_overlap`. A text with any other field is refused. All stores keep
-the text unchanged, so a new field needs no new schema. Cron lines, dates and zones are in `tickwheel.calendar`.
+A text has two parts. Callers set the rule. The state of the series changes with each run or verb: `runs`, `run_at`,
+`next_at`, `nominal_at`, `expires_ms`, `then`, `ended`, `failures` and `succeeded_at`. Some fields are present only if
+they differ from their defaults: the state, `grace_ms`, `until`, `max_runs`, `pause_after`, `overlap`, `exclude`, the
+`tz` of an interval's exclusions, `day_match`, `dst_gap` and `dst_overlap`. A text with any other field is refused. All
+stores keep the text unchanged, so a new field needs no new schema. Cron lines, dates and zones are in
+`tickwheel.calendar`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from tickwheel.jobs.errors import error_text, kept_text
 __all__ = ["TRACEBACK_CHARS_MAX", "place_of", "traceback_text"]
 
 TRACEBACK_CHARS_MAX: Final = 4_000
-"""Maximum length of a stored traceback. A longer one is cut at its start, because its end contains the error."""
+"""Maximum length of a stored traceback. The start of a longer traceback is cut."""
 _FRAMES_MAX: Final = 30
 """Maximum number of frames per exception. If there are more, only the last frames are stored."""
 _CHAIN_MAX: Final = 4

@@ -194,10 +194,9 @@ class Scheduler(Fleet):
         """
         Make the recurring jobs of a manifest (a named list of jobs) match *schedules*, in one commit.
 
-        Each job is set as by `set`: an existing job continues, and keeps its due runs. Jobs of an earlier
-        declaration that are not in *schedules* are cancelled, but a run that has started ends normally. If nothing has
-        changed, nothing is written, so a program may declare its jobs at each start. On a Redis cluster each partition
-        commits separately.
+        An existing job continues, and keeps its due runs, as with `set`. Jobs of an earlier declaration that are not in
+        *schedules* are cancelled, but a run that has started ends normally. If nothing has changed, nothing is written,
+        so a program may declare its jobs at each start. On a Redis cluster each partition commits separately.
 
         A job without a manifest joins *manifest*. A series with `max_runs=` that has ended or was cancelled is created
         again only if its rule changes. Any other cancelled job is created again.
@@ -418,8 +417,8 @@ class Scheduler(Fleet):
         *verb* is "cancel", "move" (with `shift=`), "spread" (with `over=`), "run", "replay" (dead jobs), "pause" or
         "resume". By default, pending jobs are changed; `state=` selects others. "cancel" and "pause" also change
         running recurring jobs, as `cancel` and `pause` do. "cancel" with `running=True` asks all running jobs to stop.
-        A job that other callers change at the same time stays unchanged, and is counted as refused. If the bulk change
-        is interrupted or ends at `limit=`, continue it with `cursor=`. No job is then moved, run or replayed twice.
+        A job that another caller changes at the same time is skipped, and counted as refused. If the bulk change is
+        interrupted or ends at `limit=`, continue it with `cursor=`. No job is then moved, run or replayed twice.
 
         Args:
             verb: The operation.

@@ -26,7 +26,7 @@ _CUT: Final = 0.7
 _GROWTH: Final = 0.002
 """Growth of a known pace: t seconds after a refusal, it has grown by this fraction times t squared."""
 _GROWTH_UNKNOWN: Final = 1.5
-"""Factor by which the pace grows per second while no limit is known; large, so that one refusal causes little delay."""
+"""Factor by which the pace grows per second while no limit is known."""
 _GROWN_S: Final = 30.0
 _RATE_MIN: Final = 1.0
 _FORGET_S: Final = 60.0

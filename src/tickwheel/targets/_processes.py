@@ -130,7 +130,7 @@ class ProcessPool:
 
 class _Process:
     """
-    The parent's end of a process. The process leads a session, so that its children can be killed with it.
+    The parent's side of a process. The process leads a session, so that its children can be killed with it.
 
     *was_idle* is True if the process has run earlier calls, and has not started the current one.
     """

@@ -1,5 +1,5 @@
 """
-Threads of a target whose library blocks, so that a hanging receiver occupies none of the scheduler's workers.
+Threads of a target whose library blocks, so that a hanging receiver does not block the scheduler's workers.
 """
 
 from __future__ import annotations
