@@ -22,7 +22,7 @@ def test_each_duration_is_in_its_step(us):
 
 def test_values_beyond_the_first_and_last_step():
     """
-    Zero and negative values fall into the first step, and values past the last step into the last.
+    Zero and negative values count in the first bucket of the histogram, and too large values in the last bucket.
     """
     assert _index(0) == _index(-5) == _index(0.0004) == 0
     assert _index(1e15) == _index(1e12)

@@ -330,7 +330,7 @@ def one_each(count, due_at=NOW, target="pull"):
 @pytest.mark.parametrize("due_at", [NOW, NOW + 1])
 def test_one_share_for_stuck_lanes_of_a_target(due_at):
     """
-    Together, lanes of one target that make no progress use at most three quarters of the table.
+    Together, lanes of one target that make no progress use at most three quarters of the table of staged jobs.
 
     Lanes that make progress, and lanes of other targets, can use the rest.
     """

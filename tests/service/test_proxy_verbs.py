@@ -39,7 +39,9 @@ SERIES = {"every": 3600, "target": "log"}
 
 class Client:
     """
-    A sync or async scheduler with the same calls for both, which records the attributes that the tests use.
+    Wraps a sync or an async scheduler, so that the tests call both in the same way.
+
+    It records the names of the attributes that the tests use.
     """
 
     def __init__(self, scheduler, run, used, until):

@@ -188,7 +188,7 @@ def test_a_faulty_wheel_is_found(broken: Callable[[], HeapWheel]) -> None:
 @pytest.mark.parametrize("operation", ["cancel", "move", "look"])
 def test_an_omitted_insert_is_not_another_entry(operation: str) -> None:
     """
-    If an insert was left out to shorten a failing program, later operations on its entry do nothing.
+    If a failing sequence of operations is shortened by an insert, later operations on the missing entry do nothing.
 
     They do not affect a different entry that got the same id.
     """

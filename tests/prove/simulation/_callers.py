@@ -30,7 +30,7 @@ _VERBS: Final[dict[str, type]] = {
 
 class Callers:
     """
-    All calls of a history, by number.
+    All calls in the history of a simulated day, by the number of the call.
     """
 
     def __init__(self) -> None:

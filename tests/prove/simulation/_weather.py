@@ -1,5 +1,5 @@
 """
-The calm periods of a history. A period is calm if the last fault before it ended long enough ago.
+The calm periods of a history. A calm period begins when no fault is active, and some time has passed since the last.
 """
 
 from __future__ import annotations

@@ -92,9 +92,7 @@ def test_settings_may_not_be_read(make_redis):
 
 def test_rights_are_checked_first(make_redis):
     """
-    If the user lacks the right to one command, the store refuses to open.
-
-    Otherwise a write could be done in part.
+    If the user lacks the right to one command, the store refuses to open, because writes could be done in part.
     """
     server = make_redis()
     server.execute("ACL", "SETUSER", "half", "on", ">pw", "~*", "&*", "+@all", "-zrem")

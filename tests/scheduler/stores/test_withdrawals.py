@@ -48,9 +48,9 @@ def kept(request, tmp_path):
 
 def test_requests_of_a_caller_that_has_ended(kept):
     """
-    The owner sees a withdrawal request for five seconds after its last repetition, and a stop request for a minute.
+    After its caller has ended, a withdrawal request is kept for five seconds, and a stop request for a minute.
 
-    An older request could withdraw a later try of the job.
+    The time is limited, because an older request could withdraw a later try of the job.
     """
     url, age = kept
     with closing(open_store(url)) as owner, closing(open_store(url)) as caller:

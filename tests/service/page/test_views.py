@@ -211,7 +211,7 @@ def test_no_outline_around_the_page(server, page):
 
 def test_each_job_has_an_address(server, page):
     """
-    Every job has an address, whatever its key. If the job is closed, the address is again that of the view.
+    Each job on the page has its own URL, whatever its key. Closing the job restores the URL of the list.
     """
     key = "tea/50 %?state=dead#\u202egnp.exe"
     shown = printable(key)
