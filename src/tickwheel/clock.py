@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 NEVER: Final = 2**63 - 1
-"""The deadline that no clock reaches: the largest int64, 292 years of nanoseconds."""
+"""The deadline that no clock reaches: the largest int64, which is 292 years in nanoseconds."""
 
 
 @runtime_checkable

@@ -1,5 +1,5 @@
 """
-Every error that tickwheel raises, with its second base class, its kind, and what to do.
+Every error that tickwheel raises, with its second base class, whether it is transient, and what to do.
 
     TickwheelError                     the base class, never raised itself
       ClosedError                      RuntimeError   permanent   make a new wheel or scheduler

@@ -23,9 +23,9 @@ async def wait_for(fut: Awaitable[T], timeout: Seconds | None) -> T:  # noqa: AS
     Wait for *fut*, a coroutine, future or task, and cancel it if it takes longer than *timeout* seconds.
 
     *timeout* may be a timedelta, or None for no limit. If it is 0 or less, only a finished future succeeds. The
-    function behaves like `asyncio.wait_for` of the running Python. On Python 3.11 it calls `asyncio.wait_for`, which on
-    uvloop may end up to 1.5 ms too early. From 3.12 on it never ends early, and a coroutine is awaited in this task
-    instead of a new one.
+    function behaves like `asyncio.wait_for` of the running Python. On Python 3.11 it calls `asyncio.wait_for`, which
+    may return as much as 1.5 ms too early on uvloop. From 3.12 on it never ends early, and a coroutine is awaited in
+    this task instead of a new one.
 
     Raises:
         TimeoutError: If *timeout* has passed, after *fut* was cancelled.

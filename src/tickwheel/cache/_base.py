@@ -39,8 +39,8 @@ class BaseCache(NativeCache[K, V]):
     """
     A bounded mapping whose entries expire automatically. `TTLCache` and `TLRUCache` determine the deadlines.
 
-    Every method may be called from any thread, and is atomic. `take` and its variants are exceptions, because their
-    loaders run outside of the lock.
+    Every method may be called from any thread. All methods are atomic, except `take` and its variants, whose loaders
+    run outside of the lock.
     """
 
     _options: Options
@@ -268,7 +268,7 @@ class BaseCache(NativeCache[K, V]):
         self, keys: Iterable[K], loader: Callable[[list[K]], Awaitable[Mapping[K, V]]]
     ) -> dict[K, V]:
         """
-        Return a dict of the values of *keys*. Load the missing values together with an async loader, and store them.
+        Return a dict of the values of *keys*. Load all missing values in one call of an async *loader*, and store them.
 
         The rules are those of `take_many` and, for the loading task, those of `take_async`.
         """
@@ -305,7 +305,7 @@ class BaseCache(NativeCache[K, V]):
 
     def __getstate__(self) -> dict[str, Any]:
         """
-        Return the state with remaining lifetimes, because monotonic clocks differ. Wheel and clock are left out.
+        Return the state without wheel and clock. It has remaining lifetimes, which any process can use, not deadlines.
         """
         ours = ("_options", "_timer", "_clock", "_loads", "_since", "_wheel", "_has_item_methods")
         state: Any = super().__getstate__()

@@ -222,7 +222,7 @@ class Flights:
 
     def _tidy(self, cache: Loading) -> None:
         """
-        Remove interrupted loads, if the number of loads has doubled since the last search.
+        Remove interrupted loads, if the number of loads has doubled since the last such removal.
         """
         if self._orphans:
             cache._end_loads(self._orphans)

@@ -23,7 +23,7 @@ __all__ = ["Loads"]
 _Start: TypeAlias = "Callable[[Taking, Flight, LoadsAll], None]"
 
 _RESTS_KEPT: Final = 64
-"""Length of `_resting` above which keys that may be loaded again are removed from it."""
+"""Length of `_resting` above which keys whose `retry_after` has passed are removed from it."""
 
 
 class Taking(Loading, Protocol):

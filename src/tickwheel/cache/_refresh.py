@@ -26,8 +26,8 @@ class Refresh:
     old value stays as long as it may be returned.
 
     Args:
-        ahead: Length in seconds of the last part of a lifetime. During this part, a call returns the present value and
-            loads a new value in the background. If a lifetime is not longer than *ahead*, its second half is this part.
+        ahead: Seconds before a lifetime ends. In this time, a call returns the present value and loads a new value in
+            the background. If *ahead* is at least as long as a lifetime, half of the lifetime is used instead.
         stale_while_revalidate: Seconds after the end of a lifetime during which a call returns the expired value and
             loads a new value in the background.
         stale_if_error: Seconds after the end of a lifetime during which a call whose load fails returns the expired

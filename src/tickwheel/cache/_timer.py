@@ -74,8 +74,8 @@ class TimerClock:
     """
     Converts the results of a user's time function to nanoseconds since the first result, as a clock for the wheel.
 
-    Times may exceed 292 years of seconds, because a timer may count in microseconds. A TypeError is raised if *timer*
-    does not return numbers or times, or returns nanoseconds.
+    The results are treated as seconds. If they are microseconds, the nanoseconds may need more than 64 bits. A
+    TypeError is raised if *timer* does not return numbers or times, or returns nanoseconds.
     """
 
     def __init__(self, timer: CacheTimer) -> None:
@@ -113,7 +113,7 @@ class TimerClock:
 
     def life_ns(self, duration: Any, name: str) -> int:
         """
-        Return a lifetime in nanoseconds; NEVER for `inf`. NaN, a negative number or over 146 years raises a ValueError.
+        Return a lifetime in nanoseconds; NEVER for `inf`. Raise a ValueError for NaN, less than 0, or over 146 years.
         """
         ns = duration_ns(duration, name)
         is_endless = _is_number(duration) and duration >= _ENDLESS

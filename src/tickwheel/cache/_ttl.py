@@ -53,8 +53,8 @@ class TTLCache(BaseCache[K, V]):
             cancelled. A thread cannot be ended, but callers stop waiting for it, and the next caller loads.
 
     Raises:
-        ValueError: If a number is NaN or negative, *jitter* is over 1, or a finite lifetime is over 146 years of
-            seconds in a cache with a *timer*.
+        ValueError: If a number is NaN or negative, *jitter* is over 1, or, in a cache with a *timer*, a finite lifetime
+            is over 2**62 / 10**9 units (146 years in seconds).
         TypeError: If a number has a wrong type, several sources of time are given, *timer* returns nanoseconds, or a
             callback is a coroutine function.
     """

@@ -32,7 +32,7 @@ _MONTHS_MAX: Final = 1_200
 _LAST_YEAR: Final = 9_900
 _DAY: Final = timedelta(days=1)
 _FIRST: Final = date(1, 1, 2)
-"""The first usable date. Offsets of up to a day must not lead to dates before the calendar's first day."""
+"""The first allowed date of a run. Zone offsets of up to a day then stay within the calendar."""
 _STEP: Final = re.compile(r" *([0-9]{1,9}) *(d|days?|w|weeks?|mo|months?|y|years?) *", re.IGNORECASE)
 _ISO: Final = re.compile(r"P([0-9]{1,9})([DWMY])")
 _TIME: Final = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
@@ -81,7 +81,7 @@ class Dates:
     Attributes:
         step: The distance between two dates.
         time: The time of day, in whole seconds.
-        anchor_on: The first date. If a later month lacks this day, the run is on the last day of that month.
+        anchor_on: The date from which steps are counted. If a month lacks this day, the run is on its last day.
         dst_gap: Policy for a time that the clock skips; None for a run at the end of the gap.
         dst_overlap: Policy for a time that the clock shows twice; None for a run when it is shown first.
     """
@@ -139,20 +139,20 @@ class Dates:
 
     def previous(self, instant: int) -> int:
         """
-        Return the instant of the last run of the series on a date before the date of *instant*.
+        Return the instant of the latest run whose date is before the date of *instant*.
         """
         index = self._index(self.date_of(instant))
         return self._instant(self._date(index - 1))
 
     def counted_from(self, day: date) -> Dates:
         """
-        Return this series counted from *day*, so that its first date is one step after *day*.
+        Return this series with another anchor: the date one step after *day*.
         """
         return replace(self, anchor_on=self._date(1, day))
 
     def has_phase_of(self, other: Dates) -> bool:
         """
-        Return True if this series and *other* have the same dates. Their steps must be equal.
+        Return True if this series and *other* run on the same dates. The steps of both must be equal.
         """
         if self.step.days:
             return (self.anchor_on - other.anchor_on).days % self.step.days == 0

@@ -2,7 +2,7 @@
 Exclusions: days, or matches of a second cron line, on which a series has no runs.
 
 An exclusion is compared with the wall-clock time of a run in the exclusion's zone. A line of five fields excludes whole
-minutes, so `* * * * SAT,SUN` excludes the weekend for any rule. A line of six fields excludes single seconds.
+minutes, so `* * * * SAT,SUN` excludes the weekend for every series. A line of six fields excludes single seconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DAY: Final = timedelta(days=1)
 _UNITS: Final = (timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1))
 _SIZES: Final = (24, 60, 60)
 _AHEAD: Final = timedelta(weeks=52)
-"""Maximum length of the range that one search for the end of an exclusion covers."""
+"""One search for the end of an exclusion looks at most this far ahead."""
 _TAKES: Final = "pass a day such as '2026-12-25', days such as '2026-12-24/2027-01-02', or a cron line"
 
 
@@ -69,8 +69,8 @@ class Exclusion:
         """
         Return a time until which the exclusion lasts from *instant* on; None if *instant* is not excluded.
 
-        Times are in ms since the epoch, before the year 9999. *line* is the cron line of the series, if the series uses
-        the same zone. Times that *line* does not match then count as excluded.
+        Times are in ms since the epoch, before the year 9999. If the series uses the same zone, *line* is its cron
+        line, and times that *line* does not match count as excluded.
         """
         zone, start = zone_of(self.tz), instant // 1000
         wall = wall_of(start, zone)
@@ -115,7 +115,7 @@ def _end_of_match(line: str, wall: datetime, among: _fields.Clock) -> datetime |
     """
     Return the end of the period around *wall* in which *line* matches, or None if *line* does not match *wall*.
 
-    Times outside *among* count as matching.
+    Times of day outside *among* count as matching.
     """
     fields = six_fields(line)
     named = _fields.clock_of(fields)

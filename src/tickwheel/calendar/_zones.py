@@ -52,11 +52,11 @@ class DstOverlap(StrEnum):
     """
 
     FIRST = "first"
-    """One run, when the time is shown first."""
+    """One run, when the clock shows the time for the first time."""
     SECOND = "second"
-    """One run, when the time is shown again."""
+    """One run, when the clock shows the time for the second time."""
     BOTH = "both"
-    """Two runs, one each time."""
+    """Two runs, one at each of the two times."""
 
 
 class NextWall(Protocol):
@@ -66,7 +66,7 @@ class NextWall(Protocol):
 _LOST_DAY_S = 43_200
 """Minimum length, in seconds, of a gap that omits a whole day, at the date line. Other gaps are two hours at most."""
 _AHEAD_S = 50 * 366 * 86_400
-"""Range of a search: 50 years, as for a cron line."""
+"""Seconds that a search for the next run looks ahead: 50 years, as for a cron line."""
 _STEP_S = 7 * 86_400
 """Step of the search for offset changes. It is a week, because no zone changes its offset twice in a week."""
 

@@ -37,7 +37,7 @@ class KeyShard:
 
 class OnExpire(KeyedTimerProxy):
     """
-    Calls the user's callback for an expired key, and then *end_life*, through a weak reference.
+    Calls the user's callback for an expired key, and then *end_life*. The reference to *end_life* is weak.
     """
 
     __slots__ = ("_end_life",)

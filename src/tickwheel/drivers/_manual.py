@@ -12,7 +12,7 @@ __all__ = ["ManualDriver"]
 
 class ManualDriver(NonCopyable):
     """
-    Fires when a manual clock is moved, or when `TimerWheel.fire_due()` is called. For tests and custom loops.
+    Fires timers when a manual clock is advanced, or `TimerWheel.fire_due()` is called. For tests and custom loops.
     """
 
     fires_itself = False
@@ -38,7 +38,7 @@ class ManualDriver(NonCopyable):
 
     def abandon(self) -> None:
         """
-        Do nothing if the wheel is no longer referenced, because the clock keeps its pending timers alive.
+        Do nothing: the manual clock keeps the pending timers of an unreferenced wheel alive.
         """
 
     def join(self, timeout: float | None = None) -> bool:

@@ -187,7 +187,7 @@ class ShardedWheel(NonCopyable, Generic[K, V]):
 
     def add_shard(self) -> None:
         """
-        Add a shard, without blocking a thread. A key that now belongs to it moves there with its next `set` or `move`.
+        Add a shard without blocking a thread. Keys of the new shard move there with their next `set` or `move`.
         """
         with self._lock:
             if self._is_closed:

@@ -214,7 +214,7 @@ def signal() -> tuple[Callable[[], object], Callable[[], Any]]:
 
 def _in_this_run(trio: Any, call: Callable[[], object]) -> Callable[[], None]:
     """
-    Return a function that schedules *call* in this run of trio, from any thread. After the run it does nothing.
+    Return a function that schedules *call* from any thread during this run of trio, and later does nothing.
     """
     token = trio.lowlevel.current_trio_token()
 

@@ -102,7 +102,7 @@ class TimerVerbs:
         """
         Call *callback* with *args* every *interval* seconds, in fixed phase, without drift.
 
-        The other errors are those of `call_later`.
+        The method also raises the errors of `call_later`.
 
         Args:
             interval: Seconds between two firings, more than 0.
@@ -195,8 +195,8 @@ class TimerVerbs:
 
         Lines, zones and rules are the same as for a `Scheduler`'s recurring jobs. The wall clock may be set at any
         time, so a series reads it once a minute and at each firing; `stats()` counts each reading as a firing. If a
-        step of the clock or a suspend skips the time of a firing, this firing comes up to a minute later. The other
-        errors are those of `call_later`.
+        step of the clock or a suspend skips the time of a firing, this firing may be up to a minute late. The method
+        also raises the errors of `call_later`.
 
         Args:
             line: Five fields, minute first, or six, second first; or a nickname such as `@daily`.
@@ -230,8 +230,8 @@ class TimerVerbs:
         """
         Call *callback* with *args* once, when the wall clock shows *when*. A past instant is due at once.
 
-        The wall clock is read as for `call_cron`, so the timer follows each change of that clock.
-        The other errors are those of `call_later`.
+        The wall clock is read as for `call_cron`, so the timer follows each change of that clock. The method also
+        raises the errors of `call_later`.
 
         Args:
             when: An aware datetime, ISO 8601 text with an offset, or seconds since the epoch.

@@ -40,7 +40,7 @@ class ClockWaiter:
     Waits for a deadline on any clock. It may return early, so the caller must read the clock again.
 
     The wait is measured in real time. While a coarse clock shows the same time, each pause is twice as long as the
-    last, up to 16 ms. This keeps the number of wake-ups small.
+    previous one, up to 16 ms. This keeps the number of wake-ups small.
     """
 
     def __init__(self, clock: Clock) -> None:

@@ -15,17 +15,17 @@ __all__ = ["Driver", "SteppedClock", "is_stepped"]
 @runtime_checkable
 class SteppedClock(Clock, Protocol):
     """
-    A clock that is moved manually, and fires the attached engines as it moves. A thread cannot wait on it.
+    A clock that advances only by calls, and then fires the due timers of attached engines. No thread can wait on it.
     """
 
     def attach(self, attached: Engine) -> None:
         """
-        Fire the due timers of *attached* whenever this clock is moved.
+        Fire the due timers of *attached* whenever this clock is advanced.
         """
 
     def detach(self, attached: Engine) -> None:
         """
-        Stop firing the timers of *attached* when this clock is moved.
+        Undo `attach`: this clock no longer fires the timers of *attached*.
         """
 
 
@@ -64,7 +64,7 @@ class Driver(Protocol):
 
     def abandon(self) -> None:
         """
-        Release the timers of an unreferenced wheel. Timers with a deadline still fire.
+        Called when the wheel is no longer referenced. Timers that are never due may be released; all others still fire.
         """
 
     def join(self, timeout: float | None = None) -> bool:

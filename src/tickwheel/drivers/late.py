@@ -24,9 +24,9 @@ class _Series(Protocol):
 
 class LateDriver(ManualDriver):
     """
-    Fires when a manual clock is moved, and also fires timers that were already due when a thread set them.
+    Fires timers when a manual clock is advanced, and also timers that were already due when a thread set them.
 
-    Without this driver, such a timer would wait for the next move of the clock, which a test may never make.
+    Without this driver, such a timer would wait for the next advance of the clock, which a test may never make.
     *call_every* is a function, such as `TimerWheel().call_every`, that starts a series of calls in real time.
     """
 
@@ -38,7 +38,7 @@ class LateDriver(ManualDriver):
 
     def start(self, engine: Engine) -> None:
         """
-        Attach this driver, instead of the engine, to the clock, so that only one thread at a time fires *engine*.
+        Attach this driver to the clock in place of *engine*. The driver then fires *engine* in one thread at a time.
         """
         self._engine = engine
         if is_stepped(engine.clock):

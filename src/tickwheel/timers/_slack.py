@@ -7,7 +7,7 @@ __all__ = ["loosened", "roundest"]
 
 def loosened(deadline: int, slack_ns: int, latest: int = NEVER - 1) -> int:
     """
-    Move *deadline* to a rounder time, at most *slack_ns* later and not after *latest*, so that timers share wake-ups.
+    Return the `roundest` time that is at most *slack_ns* after *deadline*, and not after *latest*.
     """
     last = min(deadline + slack_ns, latest)
     return deadline if last <= deadline or deadline >= NEVER else roundest(deadline, last)

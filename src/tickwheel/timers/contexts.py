@@ -193,7 +193,8 @@ class Context(NonCopyable):
         """
         Cancel *timer* when this context ends, and return the timer.
 
-        On a long-lived context, use the context's `call_later` instead, which drops timers that have ended.
+        The context refers to *timer* until the context ends, even if *timer* has fired. On a long-lived context, use
+        the context's `call_later` instead, which drops timers that have ended.
         """
         self.on_end(timer.cancel)
         return timer
@@ -209,7 +210,7 @@ class Context(NonCopyable):
 
     def call_at(self, when: Seconds, callback: Callable[[*Ts], object], /, *args: Unpack[Ts]) -> Timer:
         """
-        Call *callback* with *args* at *when*, unless the context ends earlier. The errors are those of the wheel.
+        Call *callback* with *args* at *when*, unless the context ends earlier. Errors are as in the wheel's `call_at`.
         """
         return self._bound(callback, args).start(self.timers().call_at, when)
 

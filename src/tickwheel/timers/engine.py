@@ -337,7 +337,7 @@ class WheelEngine(BulkVerbs):
 
     def _source(self, timer: WheelTimer, callback: Callback) -> WheelTimer | Callback:
         """
-        Return the object that hooks receive with an outcome: *timer*, or *callback* for a timer without a handle.
+        Return what `on_error` and `on_coroutine` receive: *timer*, or *callback* for a timer without a handle.
         """
         return callback if isinstance(timer, BulkTimer) and self.runner is None else timer
 

@@ -223,7 +223,7 @@ class Periodic(TimerProxy):
 
     def run_now(self) -> bool:
         """
-        Fire once more in the next turn, or after a running firing. Return True if the series is going to fire.
+        Fire once more, as soon as no firing of the series is running. Return True if the series is going to fire.
 
         All other firings keep their times. The additional firing counts as one of `times`. A series that is paused or
         over does not fire.

@@ -86,7 +86,7 @@ class Phase:
 
     def following(self, now: Reading) -> tuple[int, tuple[int, int]]:
         """
-        Return the number of missed firings to leave out, and the `state` that follows the next firing.
+        Return the number of missed firings to leave out, and the `state` after the next firing.
         """
         time = now[0] - self._put_off  # jitter makes no firing late
         first, number = self.state

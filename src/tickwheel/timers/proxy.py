@@ -16,7 +16,7 @@ __all__ = ["KeyedTimerProxy", "TimerProxy", "end_all", "given", "listed", "shown
 
 class TimerProxy(ABC, NonCopyable):
     """
-    A callback for an engine that does more than call the user's function.
+    Wraps the user's function as the callback of an engine's timer, and does additional work at the call.
     """
 
     __slots__ = ()
@@ -103,7 +103,7 @@ def end_all(pending: Iterable[Pending]) -> None:
 
 class KeyedTimerProxy(ABC):
     """
-    Wraps *callback*, the user's `on_expire`, and does more than call it.
+    Wraps *callback*, the user's `on_expire`, and does additional work at each call.
     """
 
     __slots__ = ("callback",)

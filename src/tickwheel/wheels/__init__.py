@@ -11,7 +11,7 @@ Timing-wheel designs behind one protocol.
 | `CascadingWheel`    | 256 near slots and four rings of 64                 | skynet, older Linux           |
 | `CalendarWheel`     | one ring that adapts its slots to the timers        | discrete-event simulators     |
 
-`Wheel` is the protocol; its module states the promise. `DelayQueue` is a blocking queue over the heap. `CARDS` has a
+`Wheel` is the protocol; its module lists the guarantees. `DelayQueue` is a blocking queue over the heap. `CARDS` has a
 description of each design: its options, the load at which it breaks down, and the geometry that suits a load.
 """
 

@@ -13,7 +13,7 @@ __all__ = ["BaseWheel"]
 
 class BaseWheel(ABC, NonCopyable):
     """
-    Base class of the designs in Python: ids, counters and validation. A design adds its slots.
+    Base class of the designs in Python: ids, counters and validation. A subclass stores the entries.
 
     Each method changes the structure completely before it drops a payload, because the payload's finalizer may call the
     wheel.

@@ -59,7 +59,7 @@ DAYS_MIN: Final = 8
 """Minimum number of days in the ring, even if it is empty."""
 A_PAGE: Final = 3  # a smaller width leaves pages empty, a larger one lengthens the sorted lists
 """
-Width of a day, as a multiple of the mean distance between deadlines. Brown found 3 best.
+Width of a page, as a multiple of the mean distance between deadlines. Brown found 3 best.
 """
 
 

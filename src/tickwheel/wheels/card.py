@@ -1,8 +1,8 @@
 """
 Internal: the card of a design: its name, its options, its limits, and the geometry that suits a load.
 
-Each design's file ends with its card, and `wheels.CARDS` collects the cards. The lab reads only the cards. The advice
-about geometry follows from three costs:
+Each design's file ends with its card, and `wheels.CARDS` collects the cards. `tickwheel lab` reads only the cards. The
+advice about geometry follows from three costs:
 
 * Ticks cause lateness. A tick should be at most one percent of any delay, except the shortest tenth of the delays.
 * Long slots take time to read. A turn of a ring should be longer than nine in ten delays, and a slot should hold only
@@ -20,7 +20,7 @@ from typing import Any, Final
 __all__ = ["HANDFUL", "SLOTS_MAX", "Card", "Geometry", "Load", "in_words", "round_tick", "suitable_tick"]
 
 LATENESS_SHARE: Final = 100
-"""A tick is at most 1/100 of the delays, except the shortest tenth of them."""
+"""Minimum ratio of a delay to a tick. The shortest tenth of the delays is ignored."""
 SLOTS_MAX: Final = 2**17
 """Maximum number of slots of a ring. A longer ring needs more than 100 MB, even if it is empty."""
 HANDFUL: Final = 8
@@ -37,7 +37,7 @@ UNITS: Final = (
 @dataclass(frozen=True, slots=True)
 class Load:
     """
-    The statistics of a trace from which a geometry is derived.
+    The statistics of a recorded trace of timers. A design's geometry is derived from these statistics.
 
     *sets* is the number of operations that set or move a timer. *moved* is the fraction of these that move, and
     *cancelled* the fraction whose timers are cancelled. *tenth_us*, *median_us*, *ninetieth_us* and *longest_us* are
@@ -78,7 +78,7 @@ class Card:
     The description of a design.
 
     Attributes:
-        name: Name in the lab's commands.
+        name: Name in the commands of `tickwheel lab`.
         breaks: The load at which the design breaks down.
         seen: The measurements that show this breakdown: "operation", "fire", "ring", "beat", "ticks" or "burst".
         advise: Returns the geometry that suits a load.

@@ -73,7 +73,7 @@ COUNTER_BITS: Final = 32
 
 class CascadingWheel(TickedWheel):
     """
-    Five rings of fixed size. A slot of the near ring spans *tick* seconds. An entry expires up to one tick late.
+    Five rings of fixed size. A slot of the finest ring spans *tick* seconds. An entry expires up to one tick late.
     """
 
     def __init__(self, tick: Seconds = 0.01) -> None:
@@ -133,7 +133,7 @@ class FiveRings:
 
     def where(self, entry: Entry) -> tuple[int, int]:
         """
-        Return the ring and the slot of *entry*. The heap counts as the last ring and has one slot.
+        Return the ring and the slot of *entry*. The heap, level `LATER`, counts as the last ring and has one slot.
         """
         return (LATER, 0) if entry.place is self._later else (_level_for(entry.tick, self.pointer), entry.index)
 

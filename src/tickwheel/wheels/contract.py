@@ -35,7 +35,7 @@ __all__ = ["NEVER", "Abilities", "Expired", "Wheel", "checked_count", "checked_d
 
 class Abilities(NamedTuple):
     """
-    The declared abilities of a design; the contract suite reads them.
+    The declared abilities of a design; the tests of the contract read them.
 
     Attributes:
         tick_ns: Length of a tick in nanoseconds; 0 if deadlines are exact. An entry expires at the end of its tick: the

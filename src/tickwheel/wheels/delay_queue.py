@@ -115,7 +115,7 @@ class DelayQueue(NonCopyable, Generic[T]):
 
     def wake(self) -> None:
         """
-        Make every waiting thread read the clock again. Call it after the clock was moved.
+        Make every waiting thread read the clock again. Call this method after advancing a manual clock.
         """
         with self._changed:
             self._leader = None

@@ -54,7 +54,7 @@ __all__ = ["RoundsWheel"]
 
 class RoundsWheel(TickedWheel):
     """
-    One ring of *slots* slots (at least 2) of *tick* seconds, which an entry may go around several times.
+    One ring of *slots* slots (at least 2), each of *tick* seconds. A long delay takes several turns of the ring.
 
     An entry expires up to one tick late.
     """

@@ -48,7 +48,7 @@ class Slots(Protocol):
     @property
     def turn(self) -> int | None:
         """
-        Return the number of ticks after the pointer that the slots can distinguish, or None for no limit.
+        Return the maximum distance, in ticks, from the pointer to an entry in the slots, or None for no limit.
         """
 
     def add(self, entry: Entry) -> None:
