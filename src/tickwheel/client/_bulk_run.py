@@ -51,7 +51,7 @@ _CHANGED: Final = {
 
 class _Run(NamedTuple):
     """
-    The constant part of the cursors of a bulk change. Generations above *mark* are newer than the bulk change.
+    The fields that all cursors of one bulk change share. Generations above *mark* are newer than the bulk change.
     """
 
     mark: int

@@ -41,7 +41,7 @@ _PARTS: Final = {
     "pause_after": ("pause_after",),
     "exclude": ("exclude",),
 }
-"""For each field of a rule, the attributes of a `Recurrence` that it determines."""
+"""For each field of a rule, the attributes of a `Recurrence` that the field determines."""
 
 
 def changed(client: Client, registry: Registry, key: str, fields: ChangeFields, if_generation: int | None) -> Answer:

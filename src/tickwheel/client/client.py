@@ -104,7 +104,7 @@ class Client:
 
     def close(self, timeout_s: float | None, release: Callable[[], object]) -> None:
         """
-        Commit waiting writes, call *release* for the leases, and close the store. May be called twice.
+        Commit waiting writes, call *release* to release the leases, and close the store. May be called twice.
         """
         with self.opening.closing() as writer, ExitStack() as steps:  # each callback runs, even if another one fails
             if writer is not None:
@@ -203,7 +203,7 @@ class Client:
 
     def _writing(self, verb: str) -> Writer | PartitionedWriter:
         """
-        Return the writer; raise a `ReentrantError` on its own thread, because that thread would wait for itself.
+        Return the writer; raise a `ReentrantError` on the writer's thread, because the thread would wait for itself.
         """
         writer = self.opened()
         if writer.is_inside():

@@ -1,5 +1,5 @@
 """
-Declares a manifest: creates, changes and cancels its recurring jobs, in one commit per partition.
+Declares a manifest: creates, changes and cancels its recurring jobs, in one commit per partition (part of a store).
 
 The manifest and its jobs are read, and written on condition that no other declaration came in between. Exactly one of
 several concurrent declarations takes effect. To change or cancel a running job, the client first asks the job's owner
@@ -50,7 +50,7 @@ _TRIES: Final = 20
 @dataclass(slots=True)
 class _Part:
     """
-    One partition's part of a declaration: its manifest before and after the declaration, and its current jobs.
+    The part of a declaration for one partition: the manifest before and after the declaration, and the current jobs.
     """
 
     store: Store

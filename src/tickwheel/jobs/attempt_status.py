@@ -38,4 +38,4 @@ class AttemptStatus:
 
 
 ANY_ATTEMPT: Final = AttemptStatus(0, 0, 0, AttemptState.STARTED)
-"""Matches every attempt. A `Set` in a caller's transaction has this status, because it cannot ask the job's owner."""
+"""A status for any attempt. A `Set` in a caller's transaction has it, because the `Set` cannot ask the job's owner."""

@@ -2,7 +2,7 @@
 Validates and converts callers' values.
 
 Each check raises an `InvalidJobError` that names the value and the remedy, an `InvalidDelayError` for NaN, or a
-TypeError for a wrong type. Delays end at 100 years, because a job that never fires would keep its key and row forever.
+TypeError for a wrong type. A delay is at most 100 years, because a job that never fires keeps its key and row forever.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Declared:
         outcome: CHANGED; UNCHANGED, if nothing had to be written; or SUPERSEDED, if a newer revision was already
             declared, so that nothing was written.
         revision: The current revision, or None.
-        jobs: The outcome of each job of the manifest, in its order, then of the cancelled jobs, sorted by key.
+        jobs: The outcome of each job: first the jobs of the manifest, in its order; then the cancelled jobs, by key.
     """
 
     manifest: str

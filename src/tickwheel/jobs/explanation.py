@@ -46,7 +46,7 @@ class WaitReason(StrEnum):
     LEASE_NOT_TRUSTED = "lease_not_trusted"
     """The firing process did not renew its lease in time."""
     CLOCK_SET = "clock_set"
-    """The store's clock was set, so the due time of the job is being rewritten."""
+    """The store's clock was changed, so the due time of the job is being rewritten."""
     STORE_UNREACHABLE = "store_unreachable"
     """The store does not answer."""
     RUNNING = "running"

@@ -32,7 +32,7 @@ def was_tried(job: Job) -> bool:
 
 def with_message_id(job: Job) -> Job:
     """
-    Return *job*; if it was tried, `sent_as` has its message id.
+    Return *job*; if its run has had an attempt, `sent_as` has the message id.
 
     Call this before `generation` or `first_set_at` changes.
     """
@@ -41,7 +41,7 @@ def with_message_id(job: Job) -> Job:
 
 def same_run(job: Job, after: Job) -> Job:
     """
-    Return *after*, the new state of *job*. A run that was tried keeps its message id.
+    Return *after*, the new state of *job*. A run that has had an attempt keeps its message id.
 
     If the payload, receiver or nominal instant has changed, *after* is a different run, which needs its own id.
     """

@@ -50,7 +50,7 @@ class LaneMinute:
         lane: The lane, such as "handler:mail"; "(others)" for the sum of all lanes after the 50 busiest.
         fired: Number of attempts that started and ended.
         overdue: Number of due jobs that waited in memory at the end of the minute.
-        wait_ms: Total time that counted attempts waited for a worker after their due times.
+        wait_ms: Total time that these attempts waited for a worker after their due times.
         took_ms: Total duration of the attempts.
         late_max_ms: Maximum lateness of a start.
         lateness: Number of starts in each of twelve buckets. The upper edges are 4 ms, 8 ms, and so on to 4096 ms; the

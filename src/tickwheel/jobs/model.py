@@ -96,7 +96,7 @@ class SetMode(StrEnum):
     REPLACE = "replace"
     """Take the new due time and payload (a sliding debounce)."""
     KEEP = "keep"
-    """Keep the pending job unchanged: first wins."""
+    """Keep the pending job unchanged: the first set wins."""
     EARLIEST = "earliest"
     """Take the new payload, and the earlier of the two due times. A recurring job keeps its rhythm."""
     RESTART = "restart"
@@ -178,7 +178,7 @@ class Job:
     @property
     def is_scheduled(self) -> bool:
         """
-        True if the job fires at its due time: it is pending, not paused, and not set aside as unroutable.
+        True if the job fires at its due time: it is pending, not paused, and not set aside because no node can run it.
         """
         return self.state is State.PENDING and self.pause is None and not self.lacks_handler
 
@@ -404,7 +404,7 @@ class Redate:
     The answer is MOVED, TOO_LATE, PAUSED, NOT_FOUND, WRONG_GENERATION or NOT_OWNER. Generation and attempt stay
     unchanged. `expires_at` and `first_set_at` move with the due time. WRONG_GENERATION means that the job has changed
     since the owner read it. This answer contains the stored job. *recurrence* is the canonical text of the recurrence;
-    its anchor may have moved.
+    the anchor of an interval may have moved.
     """
 
     job: Job
@@ -418,8 +418,8 @@ class Declare:
     """
     Begin the declaration of a manifest. The declaration's other writes follow in the same batch.
 
-    *manifest* is the new record, *keys* are the keys that the declaration sets, and *key* is any key of the partition.
-    After the first two answers, the following writes are not valid:
+    *manifest* is the new record, and *keys* are the keys that the declaration sets. *key* is any key of the partition
+    (the part of the store) to write to. After the first two answers, the following writes are not valid:
 
     * SUPERSEDED: the stored version is not *if_version*.
     * OTHER_MANIFEST, with the job: a job of *keys* belongs to another manifest.
@@ -441,7 +441,7 @@ class Claim:
     A claim is the last write of its batch, and only for stores with `claims_sets`. *indexes* are the positions of plain
     `Set` writes. A job is begun if its `Set` was answered CREATED and no later write changes it; but the store may
     leave any of these jobs pending. The answer to each `Set` shows its job as pending. The answer to the claim is
-    NOT_OWNER, or BEGUN as a `Claimed`. *key* is any key of the partition.
+    NOT_OWNER, or BEGUN as a `Claimed`. *key* is any key of the partition to write to.
     """
 
     key: str

@@ -99,7 +99,7 @@ def has_field(job: Job, field: str) -> bool:
 @record
 class Page:
     """
-    One page of a list. The *cursor* of the last page is None. A page may be empty, because a store limits each search.
+    One page of a list. The last page has the *cursor* None. A page may be empty, because the store limits each search.
     """
 
     jobs: tuple[Job, ...]

@@ -7,11 +7,11 @@ The canonical text is JSON with sorted keys, so that any client can read it:
     {"anchor_at":1700000000000,"every_ms":60000,"jitter_ms":0,"misfire":"skip"}
     {"anchor_on":"2030-01-31","every":"1 month","jitter_ms":0,"misfire":"once","time":"02:00:00","tz":"Asia/Tokyo"}
 
-A text has two parts. Callers set the rule. The state of the series changes with each run or verb: `runs`, `run_at`,
+A text has two parts. Callers set the rule. Each run or operation changes the state of the series: `runs`, `run_at`,
 `next_at`, `nominal_at`, `expires_ms`, `then`, `ended`, `failures` and `succeeded_at`. Some fields are present only if
 they differ from their defaults: the state, `grace_ms`, `until`, `max_runs`, `pause_after`, `overlap`, `exclude`, the
 `tz` of an interval's exclusions, `day_match`, `dst_gap` and `dst_overlap`. A text with any other field is refused. All
-stores keep the text unchanged, so a new field needs no new schema. Cron lines, dates and zones are in
+stores keep the text unchanged, so a new field needs no new schema. Cron lines, calendar rules and zones are in
 `tickwheel.calendar`.
 """
 
@@ -63,7 +63,7 @@ _OF_RULES: Final = (
     "time",
 )
 FIELDS: Final = frozenset({*_OF_RULES, "exclude", "jitter_ms", "misfire", "overlap", "tz", *_MORE, *_STATE})
-"""All fields that a canonical text may have. A text with any other field is refused."""
+"""All fields that the canonical text of a recurrence may have. A text with any other field is refused."""
 _NUMBERS: Final = frozenset(
     {"anchor_at", "every_ms", "jitter_ms", "due_at", "begun", *_MORE, *_STATE} - {"then", "ended"}
 )
@@ -132,7 +132,7 @@ class Overlap(StrEnum):
     SKIP = "skip"
     """Instants that pass during a run are skipped. The next run is due at the first instant after the run has ended."""
     ONCE = "once"
-    """One run makes up for all instants that passed during a run. It follows immediately."""
+    """A single run makes up for all instants that passed during the previous run. It follows immediately."""
     ALL = "all"
     """Each instant that passed during a run gets its own run later. These runs follow one after the other."""
     CANCEL = "cancel"
@@ -141,7 +141,7 @@ class Overlap(StrEnum):
 
 class Ended(NamedTuple):
     """
-    The end of a run whose node could not compute the next run. Another node must do so before the job can be due.
+    The end of a run whose node could not compute the next run. Before the job can be due, another node must compute it.
 
     Attributes:
         has_run: True if the run that ended counts as a run of the series. A skipped run does not count.
@@ -220,8 +220,8 @@ class Recurrence:
         Return the first nominal instant (without jitter) later than *after*, or None if there is none.
 
         If a zone's calendar omits a day, a run on that day counts as missed, and misfire "skip" drops it. Times are in
-        ms since the epoch. *passes* limits the number of excluded instants that the search skips: each takes one item.
-        Several searches may share it. When *passes* is used up, the search raises an InvalidRecurrenceError.
+        ms since the epoch. The search takes one item from *passes* for each excluded instant that it skips. Several
+        searches may share *passes*. When *passes* is used up, the search raises an InvalidRecurrenceError.
         """
         last = after + _AHEAD_MS
         line = self.rule if isinstance(self.rule, Cron) else None
@@ -362,7 +362,8 @@ class Recurrence:
         """
         Return True if both rules have the same instants, even if their texts differ.
 
-        For intervals and dates, equal periods are enough; but if *has_phase* is True, their phases must also be equal.
+        For intervals and calendar rules (every n days, weeks or months), equal periods are enough; but if *has_phase*
+        is True, their phases must also be equal.
         """
         rule, wanted = self.rule, other.rule
         is_same = rule == wanted or _meaning(rule) == _meaning(wanted)
@@ -453,9 +454,9 @@ class Recurrence:
 
     def upcoming(self, key: str, after: int, count: int, passes: Iterable[object] | None = None) -> Iterator[int]:
         """
-        Yield the *count* instants after the run due at *after*; fewer if the series or the calendar (year 9999) ends.
+        Yield the next *count* instants after the run due at *after*, or fewer if the series or the calendar (9999) ends.
 
-        The searches for all these instants share *passes*; see `nominal`.
+        The searches for these instants share *passes*; see `nominal`.
         """
         passes = iter(range(count + _PASSES_MAX) if passes is None else passes)
         if self.max_runs is not None:
@@ -575,7 +576,7 @@ def _begun_again(
     series: Recurrence, nominal: int, shift: int, now: int, last: int | None
 ) -> tuple[int | None, Recurrence]:
     """
-    Return the due time and the recurrence when the instants change and no run has begun, is due or was postponed.
+    Return the due time and the recurrence after a change of rule. No run has begun, is due or was postponed.
 
     *series* has the new rule and the old state. *nominal* is the scheduled run's nominal instant, *shift* the new
     jitter, and *last* the nominal instant of an interval's last run.

@@ -90,8 +90,8 @@ def first_run(
     Return the first due time and the canonical text of a recurring request. Its runs count from *start*, if given.
 
     An interval without a start counts from *latest*, the store's highest possible time, or from *now*. If the start of
-    an interval has passed, its first run is due now. A cron line or date waits for its next match. The due time is None
-    if `until=` excludes all runs; the text may still change an existing series.
+    an interval has passed, its first run is due now. A cron line or calendar rule waits for its next match. The due
+    time is None if `until=` excludes all runs; the text may still change an existing series.
     """
     rule = _rule(request, start, now if latest is None else latest)
     start = now + 1 if start is None else max(start, now)

@@ -138,8 +138,8 @@ class SetRequest:
         misfire: Policy for missed runs: "once", "all" or "skip".
         misfire_grace: With "skip", a run later than this number of seconds is missed; at least 1. None means 60.
         overlap: Policy for instants that pass during a run, including its retries: "skip" them, run "once" for all of
-            them, make up for "all", or "cancel" the run at the first. None means "all" if `misfire` is "all"; if not,
-            "skip".
+            them, run later for "all" of them, or, at the first such instant, "cancel" the current run. None means "all"
+            if `misfire` is "all"; if not, "skip".
         jitter: Seconds over which the runs of different keys are spread. A key always has the same delay.
         until: The last instant at which a run may be due, not counting the jitter.
         max_runs: The job is removed after this number of runs of the series. Retries and skipped runs do not count.

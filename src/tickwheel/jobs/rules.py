@@ -75,7 +75,7 @@ __all__ = [
 ]
 
 Decision: TypeAlias = tuple[Answer, Job | None]
-"""The answer, and the job to store: the same object if nothing changed, None if it was removed."""
+"""The answer, and the job to store: the same object if nothing changed, None if the job was removed."""
 
 NextGeneration: TypeAlias = Callable[[], int]
 _Relative = TypeVar("_Relative", Move, Replay)
@@ -227,7 +227,7 @@ def is_undecided(write: Write, answer: Answer) -> bool:
 
 def is_counted(attempt: Job, job: Job | None) -> bool:
     """
-    Return True if *attempt* is still the counted attempt of the stored *job*.
+    Return True if the stored *job* is running, and *attempt* is still its current attempt.
     """
     return job is not None and job.state is State.RUNNING and ATTEMPT(job) == ATTEMPT(attempt)
 

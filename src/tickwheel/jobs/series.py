@@ -139,9 +139,9 @@ def moved(job: Job, due_at: int, *, is_put_off: bool) -> str | None:
     """
     Return the recurrence of *job* when its run is moved to *due_at*.
 
-    The run keeps its nominal instant, unless its new due time is a later instant of the series. An untried run that is
-    moved to an earlier instant counts as an additional run, and the scheduled run also takes place. If *is_put_off* is
-    True, the series continues from *due_at*.
+    The run keeps its nominal instant, unless its new due time is a later instant of the series. If the run has had no
+    attempt and is moved to an earlier instant, it counts as an additional run, and the scheduled run also takes place.
+    If *is_put_off* is True, the series continues from *due_at*.
     """
     if not is_series(job):
         return job.recurrence

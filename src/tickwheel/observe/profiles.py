@@ -32,7 +32,7 @@ _WAITING: Final = frozenset({"wait", "acquire", "select", "poll", "get", "sleep"
 
 def stacks(tasks: Iterable[asyncio.Task[Any]] = ()) -> str:
     """
-    Return the current stack of every thread and of each of *tasks*, with its name; at most a thousand tasks.
+    Return the stacks of all threads and of at most a thousand *tasks*, each with the name of the thread or task.
     """
     names = {thread.ident: f"{thread.name}{' (daemon)' if thread.daemon else ''}" for thread in threading.enumerate()}
     out = io.StringIO()

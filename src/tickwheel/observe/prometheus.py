@@ -80,7 +80,7 @@ _QUEUES_MAX: Final = 100
 """Maximum number of pull queues with their own label. The other queues are exported under one label."""
 _OTHERS: Final = "(others)"
 _CIRCUITS: Final = {"open": "open", "half-open": "half-open", "full": "full", "closed": "failing"}
-"""Names under which the states of circuit breakers are exported, for receivers that have failed."""
+"""Names under which the states of a failing receiver's circuit breaker are exported."""
 _STATES: Final = ("pending", "running", "dead")
 _FORMS: Final = frozenset({"application/openmetrics-text", "text/plain", "text/*", "*/*"})
 _QUALITY: Final = re.compile(r"0(\.\d{0,3})?|1(\.0{0,3})?")
@@ -195,7 +195,7 @@ def buckets(histogram: Iterable[Sequence[float]], edges: Sequence[float]) -> lis
     """
     Return the number of values in each bucket of *edges*, and above the last edge (None).
 
-    A step of *histogram* that spans an edge counts as above that edge.
+    A bucket of *histogram* that spans an edge counts as above that edge.
     """
     counts = [0] * (len(edges) + 1)
     for edge, count in histogram:
@@ -215,7 +215,7 @@ def _commit(core: Any, commit: Mapping[str, Any]) -> Iterator[Metric]:
 
 def _circuits(gauge: type[GaugeMetricFamily], targets: Mapping[str, Mapping[str, Any]]) -> Metric:
     """
-    Count the receivers of each target by the state of their circuit breaker. Only `stats()` shows their addresses.
+    Count the receivers of each target by the state of their circuit breaker. Only `stats()` shows the addresses.
     """
     text = "Receivers of a target that have failed since they last worked: still called, left alone, or asked again."
     states = {

@@ -35,12 +35,12 @@ _BYTES_MAX: Final = 8 << 20
 """Maximum size of a request: half of a service's default limit."""
 _NOT_FOUND: Final = 404
 _ANY: Final = RetryPolicy()
-"""Lets the service choose the retry policy."""
+"""A placeholder for the retry policy that the service chooses."""
 
 
 class RemoteClient:
     """
-    The jobs of one service. *policy* returns the retry policy of a handler that was registered here.
+    Reads and changes the jobs of one service. *policy* returns the retry policy of a handler registered on this client.
     """
 
     def __init__(self, transport: Transport, policy: Callable[[str], RetryPolicy | None]) -> None:

@@ -31,7 +31,7 @@ def start_loop(name: str) -> tuple[asyncio.AbstractEventLoop, Thread]:
 
 class HandlerLoop:
     """
-    The loop on which the scheduler was started. If there is none, a loop in its own thread, started on demand.
+    The event loop of async handlers: the loop on which the scheduler was started, or else a loop in its own thread.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:

@@ -79,7 +79,7 @@ class _Attempt:
 
     def begin(self, progress: Progress | None = None) -> bool:
         """
-        Start or restart the timeout. The next renewal sends *progress*. Return True if the attempt still counts.
+        Start or restart the timeout. The next renewal sends *progress*. Return True if the attempt is still valid.
         """
         self.progress = progress or self.progress
         self.late_at = time.monotonic() + self.timeout_s

@@ -38,7 +38,7 @@ _WAIT_S: Final = 0.05
 _WAIT_MAX_S: Final = 2.0
 _AGAIN: Final = frozenset({429, 502, 503, 504})
 _LOST: Final = frozenset({0, 502, 504})
-"""HTTP statuses of a proxy, and 0 for no answer. The service may have executed the request."""
+"""HTTP statuses after which the service may have executed the request: answers of a proxy, and 0 for no answer."""
 _REMEDY: Final = "is this the right address?"
 _AT_ONCE_MAX: Final = 100
 """Maximum number of concurrent requests, except long polls."""
@@ -46,7 +46,7 @@ _AT_ONCE_MAX: Final = 100
 
 class _Document(dict[str, Any]):
     """
-    The document of an answer from the service at *where*. A missing field means that another server has answered.
+    The document of an answer from the service at *where*. If a field is missing, the answer is not from a service.
     """
 
     def __init__(self, fields: Mapping[str, Any], where: str) -> None:
@@ -195,7 +195,7 @@ class Transport:
         params: Mapping[str, Any] | None,
     ) -> tuple[int, Any, float]:
         """
-        Send a request once. Return the status (0: no answer), the document or the failure, and the requested delay.
+        Send a request once. Return the status (0: no answer), the document or the failure, and the delay asked for.
         """
         import httpx  # noqa: PLC0415  an extra, loaded on first use
 

@@ -313,14 +313,14 @@ class AsyncScheduler(Common):
         self, verb: str, prefix: str = "", *, on_progress: BulkProgress | None = None, **fields: Unpack[BulkFields]
     ) -> BulkAnswer:
         """
-        Change all jobs that match a filter; see `Scheduler.bulk`. *on_progress* is called on the loop.
+        Change all jobs that match a filter; see `Scheduler.bulk`. *on_progress* is called on the event loop.
         """
         check_names("bulk", fields, BulkFields.__annotations__)
         return await asyncio.to_thread(self._core.client.bulk, verb, prefix, fields, _on_loop(on_progress))
 
     async def drain(self, prefix: str = "", on_progress: Callable[[int], object] | None = None) -> list[Job]:
         """
-        Cancel and return every pending job under a prefix; see `Scheduler.drain`. *on_progress* is called on the loop.
+        Cancel and return all pending jobs under a prefix; see `Scheduler.drain`. *on_progress* runs on the event loop.
         """
         return await asyncio.to_thread(drained, self._core.client, prefix, _on_loop(on_progress))
 
@@ -365,7 +365,7 @@ class AsyncScheduler(Common):
 
     async def forecast(self, since: Instant, step: Duration, steps: int) -> Sequence[int]:
         """
-        Count the jobs that fall due in each step; see `Scheduler.forecast`.
+        Count the jobs that fall due in each interval; see `Scheduler.forecast`.
         """
         return await asyncio.to_thread(self._core.client.forecast, since, step, steps)
 
@@ -440,7 +440,7 @@ class AsyncScheduler(Common):
 
     async def release(self, fire_id: str, *, delay: Duration | None = None) -> None:
         """
-        Return a leased firing without counting an attempt; see `Scheduler.release`.
+        Give a leased firing back without counting an attempt; see `Scheduler.release`.
         """
         await self._replies.awaitable(self._core.pulls.release(fire_id, delay))
 

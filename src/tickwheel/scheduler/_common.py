@@ -50,7 +50,7 @@ class Common:
         timeout: Maximum time for an answer of a service, with all retries, in seconds.
 
     Raises:
-        UnsupportedError: For targets, a clock or a tracer with a service, or a token or timeout with another store.
+        UnsupportedError: For targets, a clock or a tracer with a service, or a token or timeout without a service.
         StoreError: If the URL does not name a store. The store itself is opened on first use.
         MissingExtraError: If a library that the store needs is not installed.
     """

@@ -184,7 +184,7 @@ class Core:
 
     def _wheels(self) -> tuple[TimerWheel, TimerWheel]:
         """
-        Return the wheel of the jobs, and a wheel for internal delays, which always runs in real time.
+        Return the wheel of the jobs, and a second wheel for internal delays. The second wheel always runs in real time.
         """
         runtime = self.runtime
         if not isinstance(runtime.clock, SteppedClock):

@@ -141,10 +141,10 @@ class Fleet(Common):
 
     def release(self, fire_id: str, *, delay: Duration | None = None) -> None:
         """
-        Return a leased firing without counting an attempt. Another worker may lease it in *delay* seconds (None: now).
+        Give a leased firing back, without counting an attempt.
 
-        Call this if the worker stops before the work has begun. Repeating the call is harmless. Raises the errors of
-        `ack`.
+        Another worker may lease it in *delay* seconds (None: now). Call this if the worker stops before the work has
+        begun. Repeating the call is harmless. Raises the errors of `ack`.
         """
         self._core.pulls.release(fire_id, delay).result()
 

@@ -71,7 +71,7 @@ class Scheduler(Fleet):
         Waits at most *timeout* seconds for handlers (None: no limit), and returns the firings that are still running.
         The next owner recovers them. Pending jobs stay in the store. Attempts that have not started are not counted.
 
-        * Before `start`, a stop closes the client.
+        * Before `start`, the call only closes this scheduler.
         * A second call returns []. If Ctrl-C ended the first call, the store is already released; the second call
           finishes the rest.
         * Inside a handler, the call returns [] immediately, and the stop continues in the background.

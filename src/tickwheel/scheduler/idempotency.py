@@ -42,7 +42,7 @@ def create_table(conn: Any) -> None:
 
 def first_time(conn: Any, firing: Firing) -> bool:
     """
-    Record *firing* in the transaction of *conn*, and return True if it is the first of its run.
+    Record *firing* in the transaction of *conn*, and return True if it is the first firing of its run.
 
     Work in this transaction happens only once. If the transaction is rolled back, or the process ends, the work has not
     happened, and the next firing gets True. In PostgreSQL, a concurrent firing waits until the first firing commits.
@@ -68,7 +68,7 @@ async def first_time_async(conn: Any, firing: Firing) -> bool:
 
 def prune(conn: Any, older_than_s: Duration = _KEPT_S) -> int:
     """
-    Delete ids that are older than *older_than_s*, in the transaction of *conn*, and return their number.
+    Delete message ids that are older than *older_than_s*, in the transaction of *conn*, and return their number.
 
     If a job is retried or snoozed for longer than *older_than_s*, its effect may happen again.
     """

@@ -57,7 +57,7 @@ _SCRATCH: Final = "tickwheel/migrate"
 
 _FAR: Final = 2**62
 _RENEWALS: Final = 3
-"""Number of renewals within the length of a lease."""
+"""Number of times that a lease is renewed within its length."""
 
 _LOOK_S: Final = 0.2
 _SHARD_SAMPLES: Final = 5_000

@@ -1,5 +1,5 @@
 """
-Internal: keeps a service's answers to requests with idempotency keys, in the store of the service's scheduler.
+Internal: stores a service's replies to requests with idempotency keys, in the store of the service's scheduler.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ __all__ = ["Keeper", "keeper_of"]
 @dataclass(frozen=True, slots=True)
 class Keeper:
     """
-    Keeps answers in the store of a scheduler. *keep* stores an answer.
+    Stores the replies to a service's requests, so that a repeated request gets the stored reply.
 
-    *is_whole* is True if the store has one transaction for a whole request. If False, an idempotency key must be
-    claimed before the first write.
+    *keep* stores one reply. *is_whole* is True if the store has one transaction for all writes of a request. If False,
+    a request must claim its idempotency key before its first write.
     """
 
     is_whole: bool  # if False, two requests with one idempotency key may write to different partitions

@@ -1,5 +1,5 @@
 """
-Tasks: functions that jobs call with typed arguments. In a module without a scheduler, use `task`, and register later.
+Tasks: functions that jobs call with typed arguments. A module without a scheduler uses `task` and `register`.
 
     @scheduler.task(retry_on=(SMTPError,), timeout="2m")
     def cancel_order(number: int, reason: Reason = Reason.UNPAID) -> None: ...

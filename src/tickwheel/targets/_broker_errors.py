@@ -65,7 +65,7 @@ _WRONG: Final = frozenset(
     }
 )
 _WRAPPER: Final = "OperationalError"
-"""An error of kombu that wraps any error of its transport. If it wraps none, the broker is unreachable."""
+"""Kombu's error for any failure of its transport. If it wraps no error of the transport, the broker is unreachable."""
 NO_MEMORY: Final = "OOM command not allowed"
 """Text in the error of a Redis that is out of memory."""
 _NO_LIBRARY: Final = "Please install"

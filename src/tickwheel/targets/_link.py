@@ -262,7 +262,7 @@ def _error_of(task: asyncio.Task[Any]) -> BaseException | None:
 
 class Linked(ABC):
     """
-    The common part of targets with a link. `_publish` gets the firing and the connection.
+    The common part of targets that use a `Link`. `_publish` gets the firing and the connection.
     """
 
     _link: Link[Any]

@@ -29,7 +29,7 @@ Kind = tuple[Callable[[Any], bool], str]
 """A check of an option's value, and the remedy if the check fails."""
 
 SECONDS_MAX: Final = 3_155_760_000
-"""A century. Libraries add the seconds to a date, and dates have a limited range."""
+"""Maximum number of seconds: a century. Libraries add the seconds to a date, and dates have a limited range."""
 _OURS: Final = ("tickwheel-", "traceparent", "message-id")
 
 

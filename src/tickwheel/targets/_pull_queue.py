@@ -76,7 +76,7 @@ class Worker:
 
 
 Served: TypeAlias = list[tuple[Worker, list[JobLease], list[Callable[[], object]]]]
-"""For each worker: its leases, and for each lease a function that reports the start."""
+"""For each worker: its leases, and for each lease a function that reports the start of the attempt."""
 
 
 class PullQueue:

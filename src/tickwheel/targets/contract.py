@@ -105,7 +105,7 @@ class Stopping(Protocol):
 
     Attributes:
         overlap_cancelled: True if the attempt must stop for the next run of its job, False if the job was cancelled.
-        expire: A function that is called when the attempt must stop, if it was assigned before.
+        expire: A function to call when the attempt must stop, or None.
     """
 
     is_stopped: bool
@@ -179,7 +179,7 @@ class Firing:
         """
         Restart the handler's timeout, for a long job that makes progress.
 
-        An async handler calls this on its own event loop. The result is True if the attempt still counts. After the
+        An async handler calls this on its own event loop. The result is True if the attempt is still valid. After the
         timeout the result is False, and further work is useless.
 
         Raises:

@@ -33,7 +33,7 @@ _MESSAGE: Final[Kind] = (
 _QUEUE: Final = matching(
     r"[a-zA-Z_][a-zA-Z0-9._-]*", "begin with a letter or _, and go on with letters, digits, points, dashes and _"
 )
-"""The queue names that actors of Dramatiq may declare. Workers serve no other queues."""
+"""The queue names that actors of Dramatiq may declare. No worker serves a queue with any other name."""
 _OPTIONS: Final[dict[str, Kind]] = {
     "queue_name": _QUEUE,
     **dict.fromkeys(("max_retries", "min_backoff", "max_backoff", "max_age", "time_limit"), count),

@@ -34,7 +34,7 @@ _TOPIC_MAX: Final = 249
 _TOPIC_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _POLL_S: Final = 0.1
 _MARGIN_S: Final = 1.0
-"""Seconds that an attempt waits longer than librdkafka's timeout, so that librdkafka's answer has the reason."""
+"""Seconds by which an attempt waits longer than librdkafka does, so that librdkafka can report a failure first."""
 _UNREACHABLE: Final = frozenset(
     {
         "_ALL_BROKERS_DOWN",

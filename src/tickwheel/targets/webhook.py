@@ -57,7 +57,7 @@ _AT_ONCE = 100
 """Maximum number of concurrent requests to one receiver. `SchedulerOptions.coroutines` limits the total."""
 _FULL = (429, 503)
 _UNREACHABLE = (502, 504)
-"""The answers of a gateway that cannot reach the receiver."""
+"""HTTP statuses of a gateway that cannot reach the receiver."""
 _NO_SUCH_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
 """The resolver's errors for a name that does not exist. Other errors may be temporary."""
 _PACES_MAX = 10_000
@@ -251,7 +251,7 @@ class WebhookTarget:
 
     async def _ask(self, firing: Firing) -> tuple[bool | None, DeadLetter | None]:
         """
-        Send the request. Return True if the receiver works (None if unknown), and the verdict on the job.
+        Send the request. Return whether the receiver works (None if unknown), and a dead letter if the job must end.
         """
         client = library("aiohttp", "webhook")
         url = firing.job.handler
