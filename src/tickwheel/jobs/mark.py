@@ -1,5 +1,5 @@
 """
-The mark of a job that is being moved to another store. It is in the `error` field of the job's dead letter.
+The mark in the `error` field of a dead letter, which shows that the job is being moved to another store.
 """
 
 from __future__ import annotations

@@ -248,9 +248,9 @@ class Move:
     """
     Give a pending job a new due time. The answer is MOVED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    The job gets a new generation. A job with a counted attempt is treated as pending only if the status *over* says
-    that the attempt never starts. If *keeps_next* is True, a recurring job gets an additional run at *due_at*, and its
-    scheduled run also takes place. Other fields are as in `Set`.
+    The job gets a new generation. If an attempt is counted, the job is treated as pending only if *over* (the attempt's
+    status) says that the attempt never starts. If *keeps_next* is True, a recurring job gets an additional run at
+    *due_at*, and its scheduled run also takes place. Other fields are as in `Set`.
     """
 
     key: str
@@ -269,9 +269,9 @@ class Cancel:
     """
     Remove a pending or dead job. The answer is CANCELLED, STOPPING, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    A job with a counted attempt is treated as pending only if the status *over* says that the attempt never starts. A
-    recurring job is removed even if a run has started. This run continues, its `Settle` is refused, and no other run
-    begins. The answer CANCELLED contains the removed job. Other fields are as in `Set`.
+    If an attempt is counted, the job is treated as pending only if *over* (the attempt's status) says that the attempt
+    never starts. A recurring job is removed even if a run has started. This run continues, its `Settle` is refused, and
+    no other run begins. The answer CANCELLED contains the removed job. Other fields are as in `Set`.
 
     Attributes:
         stops: True to stop a started attempt; the answer is then STOPPING. A recurring job is removed. A one-time job

@@ -45,10 +45,10 @@ class SetPause:
     """
     Pause a pending job. The answer is PAUSED, TOO_LATE, NOT_FOUND or WRONG_GENERATION.
 
-    The job keeps its due time, generation and attempts, and stays paused after a set, a move, a retry or a next run. A
-    job with a counted attempt is paused only if the status *over* says that the attempt never starts. A recurring job
-    can be paused even if a run has started. This run completes, and the pause applies to the next runs. If the job is
-    already paused, `by` and `note` replace the earlier author and note. The other fields are as in `Set`.
+    The job keeps its due time, generation and attempts, and stays paused after a set, a move, a retry or a next run. If
+    an attempt is counted, the job is paused only if *over* (the attempt's status) says that the attempt never starts. A
+    recurring job can be paused even if a run has started. This run completes, and the pause applies to the next runs.
+    If the job is already paused, `by` and `note` replace the earlier author and note. The other fields are as in `Set`.
     """
 
     key: str

@@ -454,7 +454,7 @@ class Recurrence:
 
     def upcoming(self, key: str, after: int, count: int, passes: Iterable[object] | None = None) -> Iterator[int]:
         """
-        Yield the next *count* instants after the run due at *after*, or fewer if the series or the calendar (9999) ends.
+        Yield the next *count* instants after the run due at *after*; fewer if the series or the calendar (9999) ends.
 
         The searches for these instants share *passes*; see `nominal`.
         """

@@ -239,7 +239,7 @@ def holds(attempt: int, age_ms: int) -> bool:
 
 def rescued(job: Job) -> Job:
     """
-    Return a running *job* in the form that its next owner gets: pending, with its attempts kept.
+    Return a running *job* as its next owner gets the job: pending, with the same number of attempts.
     """
     return replace(job, state=State.PENDING)
 

@@ -2,9 +2,9 @@
 The rules by which a `Set` changes an existing series, and by which other writes change a recurrence.
 
     state of the series      if rule and payload are equal   if rule or payload differs
-    pending                  unchanged, nothing is written   changed: a new generation, its attempts kept
+    pending                  unchanged, nothing is written   changed: a new generation; the attempts stay
     running                  unchanged, nothing is written   changed: the new definition applies after the run
-    dead                     dead, nothing is written        a new series if the runs differ; if not, still dead
+    dead                     dead; nothing is written        a new series if the runs differ; if not, stays dead
 
 If the stored recurrence is not in canonical form, it is not interpreted, and a `Set` replaces the whole job.
 """

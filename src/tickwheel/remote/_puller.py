@@ -1,8 +1,8 @@
 """
 Runs handlers of this process for jobs that a service fires. Each handler pulls from the queue of its name.
 
-Leases are short and renewed while a firing runs, so a lease ends soon after the process dies. A snooze counts as an
-attempt here. After an attempt's timeout, its thread occupies a worker until the thread ends.
+Leases are short and renewed while a firing runs, so a lease ends soon after the process dies. In such a handler, a
+snooze counts as an attempt. After an attempt's timeout, its thread occupies a worker until the thread ends.
 """
 
 from __future__ import annotations

@@ -265,7 +265,7 @@ class Call:
 
 class End(Protocol):
     """
-    Starts and ends a held attempt. May be called from any thread.
+    Starts and ends an attempt that the target itself controls (`Call.is_held`). May be called from any thread.
     """
 
     def start(self) -> Callable[[], object] | None:
@@ -379,7 +379,8 @@ class Limiting(Protocol):
         """
         Return the limits of the lane of *handler*, or None. The result is constant for each lane.
 
-        In a target of your own, handlers with URLs have a lane for each scheme, host and port. All others share one
+        In a target of your own, handlers with URLs have a lane for each scheme, host and port. All other handlers share
+        one
         lane. May be called from any thread.
         """
 
