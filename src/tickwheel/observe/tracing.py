@@ -68,5 +68,5 @@ class Tracer(Protocol):
 
     def begin(self, fired: Callable[[], JobFired], trace: str | None) -> Span:
         """
-        Begin the span of a sampled firing, linked to the span of *trace*. *fired* returns the event, even later.
+        Begin the span of a sampled firing, linked to the span of *trace*. The tracer may call *fired* later.
         """
