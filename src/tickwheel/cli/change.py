@@ -24,7 +24,7 @@ def command(context: click.Context, /, key: str, store: str, as_json: bool, **fi
     """
     Change fields of the pending job KEY. Fields without an option stay as they are.
 
-    Its due time stays the same unless an option changes the times of its runs, such as --cron, --tz or --exclude.
+    The job's due time changes only with an option for the times of its runs, such as --cron, --tz or --exclude.
     """
     usual = click.core.ParameterSource.DEFAULT
     given = {name: value for name, value in fields.items() if context.get_parameter_source(name) is not usual}

@@ -15,9 +15,9 @@ def run_interruptible(work: Coroutine[Any, Any, _T], end: Callable[[], object] |
     """
     Run *work* on a new event loop, and return its result.
 
-    A signal that this process ignores, for example under nohup, stays ignored. The first other signal calls *end*, so
-    that *work* can complete, and the next signal cancels *work*. Without *end*, the first signal cancels *work*. If
-    *work* was cancelled, a KeyboardInterrupt is raised.
+    At the first signal, such as SIGINT, *end* is called, so that *work* can complete. The next signal cancels *work*.
+    Without *end*, the first signal cancels *work*. Signals that this process ignores, for example under nohup, stay
+    ignored. If *work* was cancelled, a KeyboardInterrupt is raised.
     """
     try:
         return asyncio.run(_heeding(work, end))

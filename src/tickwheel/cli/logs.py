@@ -100,7 +100,7 @@ def log_event(event: Event) -> None:
 
 def log_firing(firing: Firing) -> None:
     """
-    Log one firing of a job with the target `log`. It is logged at any log level, because the user asked for it.
+    Log one firing of a job whose target is `log`. The log level does not matter, because the user asked for this log.
     """
     job = firing.job
     facts = {

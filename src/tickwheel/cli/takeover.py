@@ -43,7 +43,7 @@ class CannotTakeOverError(ValueError):
 @dataclass(slots=True)
 class Notes:
     """
-    Notes on one schedule. *remarks* lists the changes that the import makes. *next_at* is the first due time, if known.
+    Notes on one imported schedule. *remarks* lists what the import changes. *next_at* is the first due time, if known.
     """
 
     remarks: list[str] = field(default_factory=list)
@@ -110,7 +110,7 @@ def next_on_grid(start: datetime, every: timedelta) -> datetime:
 
 def start_of_interval(due: datetime, every: timedelta, grace: timedelta | None) -> datetime:
     """
-    Return the start of a series: *due*, or, if *due* is late by more than *grace*, the next instant after now.
+    Return the start of a series: *due*, or, if *due* is late by more than *grace*, its next instant in the future.
     """
     late = datetime.now(UTC) - due.astimezone(UTC)
     return due if grace is None or late <= grace else next_on_grid(due, every)
@@ -120,8 +120,8 @@ def start_of_calendar(due: datetime, grace: timedelta | None, spread: timedelta,
     """
     Return the start of a calendar rule whose next run is *due*, or None to start now.
 
-    *grace* is the maximum lateness of a run in the other scheduler (None: no limit). *spread* is the maximum jitter of
-    that scheduler. *notes* gets the time of the next run, if it is certain.
+    *grace* (None: no limit) and *spread* are the maximum lateness and the maximum jitter of a run in the scheduler from
+    which the rule is imported. *notes* gets the time of the next run, if it is certain.
     """
     late = datetime.now(UTC) - due.astimezone(UTC)
     if late < timedelta():

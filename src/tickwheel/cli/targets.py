@@ -35,7 +35,7 @@ _KINDS: Final = {
     "kick": ("taskiq", "TaskiqTarget"),
     "connection_pool": ("rq", "RqTarget"),
 }
-"""Module and class of the target for each kind of application or broker, keyed by an attribute of that kind."""
+"""Module and class of the target for each kind of application or broker. Each key is an attribute of this kind only."""
 
 
 def configured(options: Iterable[str]) -> dict[str, str]:

@@ -22,10 +22,10 @@ __all__ = ["beat_ns", "filled", "quiet_ns"]
 HOUR_NS: Final = 3_600_000_000_000
 MS_NS: Final = 1_000_000
 BLOCK: Final = 10
-"""Number of beats or ticks that are timed together as a block. The result is the median block."""
+"""Number of timers (or of ticks) that are timed together as a block. The result is the median block."""
 BLOCKS: Final = range(3, 50)
 ENOUGH_NS: Final = 200_000_000
-"""Nanoseconds after which no further block is timed."""
+"""Total time of the timed blocks, in nanoseconds, after which no further block is timed."""
 
 
 def filled(wheel: Wheel, pending: int) -> int:

@@ -20,7 +20,7 @@ DAY: Final = 86_400
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """
-    One row of the table.
+    The published facts of one cache cluster.
 
     *rate* is the number of requests per second. *writes* is the fraction of requests that start a TTL (set or add), and
     *deletes* the fraction that delete. *ttls* has each TTL in seconds, and its share. *zipf* is the skew of the keys:

@@ -23,7 +23,7 @@ def small(design: Design, load: Load) -> Design:
     """
     Return *design* with rings that are small enough to draw, unless its geometry was specified.
 
-    The delays of *load* take one or two turns of the finest ring, so that slots are used again and cascade.
+    The finest ring turns once or twice during a delay of *load*, so that its slots are used again, and timers cascade.
     """
     return Design(design.name, {**CARDS[design.name].shown(load), **design.options})
 

@@ -21,7 +21,7 @@ from tickwheel.lab.trace import TraceOperation
 __all__ = ["Workload", "WorkloadError", "workload_of"]
 
 WARM = 0.1
-"""Fraction of the trace, from its start, in which no copy begins, because too few timers are pending."""
+"""Fraction of the trace, at its start, in which no copy of the trace begins, because too few timers are pending."""
 
 
 class WorkloadError(TickwheelError, ValueError):

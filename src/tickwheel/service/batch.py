@@ -54,7 +54,7 @@ __all__ = ["Batches"]
 _CHUNK: Final = 500
 """Number of items handled before other requests get their turn on the loop."""
 _CHUNKS_AT_ONCE: Final = 64
-"""Maximum number of chunks, of all batches together, that may wait for the store at once."""
+"""Maximum number of chunks (groups of `_CHUNK` items), of all batches together, that may wait for the store at once."""
 _UNDONE: Final = 503
 """HTTP status of an item whose write got no answer from the store."""
 _BATCH: Final = ListBody(BatchBody, BatchOutline, Item, "items")

@@ -122,7 +122,7 @@ def _whole_ms(name: str, wait: Duration) -> int:
 
 class SetBody(Body, frozen=True):
     """
-    A job to set: its call, and exactly one of `delay`, `at`, `every` and `cron`.
+    A job to set. Exactly one of `delay`, `at`, `every` and `cron` is required.
     """
 
     delay: Delay = None  # type: ignore[assignment]  # null is refused, and what is absent is None

@@ -498,5 +498,5 @@ _FORMS: Final[dict[str, Callable[[Any], Any]]] = {
     "first_set_at": instant,
     "pause": pause_document,
 }
-"""Converters for the fields of a job that have another form in a document."""
+"""Converters for the fields of a job whose form in a document differs from the form in `Job`."""
 _SHOWN: Final = [(JobDocument.__struct_fields__.index(name), shown) for name, shown in _FORMS.items()]

@@ -101,7 +101,9 @@ class Figures:
 
     async def check_room(self, pending_max: int | None, more: int = 1) -> None:
         """
-        Refuse *more* jobs if the number of pending jobs would exceed *pending_max*. Replacements count as new jobs.
+        Refuse *more* new jobs if *pending_max*, the maximum number of pending jobs, would be exceeded.
+
+        Replacements count as new jobs.
         """
         if pending_max is None or more == 0:
             return

@@ -18,7 +18,9 @@ __all__ = ["BUCKETS", "Forecast", "ForecastBucket"]
 @dataclass(frozen=True, slots=True)
 class ForecastBucket:
     """
-    A range of the future: *cells* steps of *step_s* seconds each. Its counts are reused for at least *fresh_s* seconds.
+    A range of the future. *cells* is its number of steps, each of *step_s* seconds.
+
+    The numbers of jobs in the steps are reused for at least *fresh_s* seconds.
     """
 
     name: str
@@ -30,7 +32,7 @@ class ForecastBucket:
 _QUICK_S: Final = 0.05
 """If a count takes longer than this many seconds, requests get the previous result while a new count runs."""
 _SHARE: Final = 20
-"""A count is reused for at least this multiple of the time that it took."""
+"""The result of a count is reused for at least this many times as long as the count took."""
 BUCKETS: Final = (
     ForecastBucket("minute", 1, 60, 0.5),
     ForecastBucket("hour", 60, 60, 2.0),

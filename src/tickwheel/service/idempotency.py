@@ -38,7 +38,7 @@ _LOG: Final = logging.getLogger("tickwheel.service")
 
 _KEPT_S: Final = 3600.0
 _CLAIM_MS: Final = 5_000
-"""Age, in ms, at which another node may take over a claim on a key."""
+"""Age, in ms, at which another node may take over a node's claim on an idempotency key."""
 _PATIENCE_S: Final = 8.0
 """Maximum wait, in seconds, for another node that executes the same request. After this wait the answer is 503."""
 _LOOK_FIRST_S: Final = 0.02
@@ -48,7 +48,7 @@ _OF_ONE: Final = 1 << 10
 """Overhead in bytes, which is added to the size of each remembered answer."""
 _KEY_MAX: Final = 200
 _PART: Final = (b"if-match", b"if-none-match", b"content-type")
-"""Headers that are part of a request's identity."""
+"""Headers that must be the same in a repeated request."""
 
 
 @dataclass(slots=True)

@@ -305,7 +305,7 @@ def _list_arguments(fields: dict[str, str], page_max: int) -> dict[str, Any]:
 
 def _order(arguments: dict[str, Any]) -> str:
     """
-    Remove `order` from *arguments* and return it. Refuse filters that this order does not allow.
+    Take `order` out of *arguments*, and return its value. Refuse filters that this order does not allow.
     """
     order = str(arguments.pop("order", "key"))
     if order not in _ORDERS:

@@ -24,7 +24,7 @@ _BODY: Final = ListBody(ManifestBody, ManifestOutline, ScheduleItem, "jobs")
 
 class DeclaredDocument(Struct, frozen=True):
     """
-    The outcome of a manifest's declaration for one job, and the job afterwards. A cancelled job has its last state.
+    The outcome of a manifest's declaration for one job, and the job afterwards (or a cancelled job's last state).
 
     `dead` means that the job stays a dead letter. `finished` means that the job's rule has no run left. In a dry run,
     `before` is the current job.

@@ -46,7 +46,7 @@ PAGE_HEADERS: Final = {
     "cache-control": "no-cache",
 }
 _PRELOAD: Final = f"<static/{ROOT}>;rel=modulepreload"
-"""Link header that makes the browser preload the modules."""
+"""Link header that makes the browser preload the page's modules."""
 
 
 class Files(StaticFiles):

@@ -2,8 +2,9 @@
 Forwards requests to the other nodes of the store, because only one node has the lease of a pull worker.
 
 Each node reports the URL of its service, and a secret, with its heartbeats. If a node gets a request about a lease that
-it does not hold, it forwards the request to the other nodes. Their secrets replace the caller's token in the forwarded
-requests. A load balancer therefore needs no sticky sessions. A stopped node is not asked, because it holds no lease.
+it does not hold, it forwards the request to the other nodes. A forwarded request has the secret of the node that gets
+it, instead of the caller's token. A load balancer therefore needs no sticky sessions. A stopped node is not asked,
+because it holds no lease.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 Every error answer, as a table of RFC 9457 problems.
 
 Besides the standard members, a problem has `value` and `remedy`. Its `type` is a relative address, as the standard
-allows. At this address, the service explains the problem, from the table's row.
+allows. At this address, the service explains the problem.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=str)
 @dataclass(frozen=True, slots=True)
 class ProblemType:
     """
-    One row of the table. *name* is the last part of the problem's `type`, and *remedy* is the default remedy.
+    One type of problem. *name* is the last part of the problem's `type`, and *remedy* is the default remedy.
     """
 
     name: str

@@ -46,7 +46,7 @@ _RELEASE: Final = msgspec.json.Decoder(ReleaseBody)
 _EXTEND: Final = msgspec.json.Decoder(ExtendBody)
 _BODIES: Final = {"ack": AckBody, "nack": NackBody, "release": ReleaseBody, "extend": ExtendBody}
 _OWN_S: Final = 0.05
-"""Seconds to wait for due firings before the next node is asked. This node is asked first."""
+"""Seconds to wait for due firings on this node before another node is asked."""
 
 _ENDED_MAX: Final = 1_000
 _CLOSE_S: Final = 1.0
@@ -327,7 +327,8 @@ class Pulls:
         """
         Return the result of *waiting*, or *otherwise* if *waiting* is cancelled because the service stops.
 
-        A ClientDisconnect is raised if the worker disconnects first, and `unauthorized` if its token expires first.
+        A ClientDisconnect is raised if the worker disconnects first, and an `unauthorized` problem if its token expires
+        first.
         """
         gone = asyncio.ensure_future(_gone(call.receive))
         both: tuple[asyncio.Future[Any], ...] = (waiting, gone)

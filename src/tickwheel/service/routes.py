@@ -41,7 +41,7 @@ from tickwheel.service.stats import StatsDocument
 __all__ = ["Endpoint", "KeptBy", "Operation", "operations"]
 
 Endpoint = Callable[[Request], Awaitable[ASGIApp]]
-"""Returns the answer to a request."""
+"""A function that returns the answer to a request."""
 
 KeptBy: TypeAlias = Literal["write", "request", "node"]
 """
@@ -68,7 +68,7 @@ _METRICS: Final = "text/plain, application/openmetrics-text"
 @dataclass(frozen=True, slots=True)
 class Operation:
     """
-    One row of the table.
+    One operation of the API.
 
     Attributes:
         path: The address, as OpenAPI writes it.

@@ -9,10 +9,10 @@ __all__ = ["Rule", "RuleDocument"]
 
 class RuleDocument(Struct, frozen=True):
     """
-    The rule of a recurring job: `cron` in the zone `tz`, every `every_ms` from `anchor_at` on, or dates.
+    The rule of a recurring job: a cron line, an interval, or a calendar rule (a number of days or months).
 
-    A rule of dates runs at `time` in the zone `tz`: first on `anchor_on`, then after each step of `every` (days or
-    months).
+    `cron` is a line in the zone `tz`. An interval is `every_ms`, counted from `anchor_at`. A calendar rule runs at
+    `time` in the zone `tz`: first on `anchor_on`, then after each step of `every`.
 
     Instants are in ms, and fields without a value are left out. `until` is the last allowed instant. `max_runs` is the
     maximum number of runs of the series, and `runs` the number of ended runs. `exclude` has the excluded instants, in

@@ -23,7 +23,7 @@ _RESUME: Final = msgspec.json.Decoder(ScopeBody)
 
 class ScopesDocument(Struct, frozen=True):
     """
-    The paused scopes. A scope is a handler, a queue, a target, or all jobs. `/v1/stats` counts the jobs that wait.
+    The paused scopes. A scope is a handler, a queue, a target, or all jobs. `/v1/stats` has the number of waiting jobs.
     """
 
     pauses: list[PauseDocument]

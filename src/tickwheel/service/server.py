@@ -40,9 +40,9 @@ _NAMED_MAX: Final = 20
 """Maximum number of interrupted firings that the log names after a stop."""
 _HEAD_BYTES_MAX: Final = 64 * 1024
 _SWEEP_TICKS: Final = 20
-"""Number of uvicorn's ticks (a tenth of a second each) between two sweeps."""
+"""Number of uvicorn's ticks (a tenth of a second each) between two checks of the connections (sweeps)."""
 _IDLE_S: Final = 5.0
-"""Idle seconds after which a sweep closes a connection, unless the request timeout is shorter."""
+"""Maximum seconds without a request before the server closes a connection, unless the request timeout is shorter."""
 _YOUNG_MAX: Final = 10_000
 """Number of new objects after which Python's garbage collector examines them."""
 

@@ -26,7 +26,7 @@ class LatenessDocument(TypedDict):
     """
     The lateness of this process's firings, as a histogram. Each bucket has its upper edge (null: none) and its count.
 
-    `traces` has, for each power of two of lateness, the last traced firing.
+    `traces` has the last traced firing for each range of lateness, such as 1,024 to 2,047 microseconds.
     """
 
     count: int

@@ -38,7 +38,7 @@ LEVELS_MAX: Final = DEPTH_MAX + 3
 """Maximum nesting of a body: the maximum for a payload, plus one level each for the item, the list, and the batch."""
 _SHOWN_MAX: Final = 300
 _ON_LOOP_BYTES_MAX: Final = 64 * 1024
-"""Maximum size, in bytes, of a body that is handled on the loop. The slowest body of this size takes 20 ms."""
+"""Maximum size, in bytes, of a body that is handled on the event loop. The slowest body of this size takes 20 ms."""
 _LOOKED_AT_MAX: Final = 2 << 20
 """Maximum size, in bytes, of a malformed body that is searched for the location of the fault."""
 _DECODED_MAX: Final = 1024

@@ -95,7 +95,7 @@ def allows_prefixed_tokens(run: _Method) -> _Method:
 
 def bounded(run: _Endpoint, *, is_open: bool) -> _Endpoint:
     """
-    Wrap *run* to refuse tokens with a prefix, unless it is open or marked by `allows_prefixed_tokens`.
+    Wrap *run* to refuse tokens with a prefix, unless *is_open* is true or *run* is marked by `allows_prefixed_tokens`.
     """
     if is_open or hasattr(run, _MARK):
         return run

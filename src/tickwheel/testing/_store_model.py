@@ -42,7 +42,7 @@ LENGTH = ',"expires_ms":'
 _STATE: Final = frozenset(
     ("anchor_at", "runs", "run_at", "next_at", "nominal_at", "expires_ms", "then", "ended", "failures", "succeeded_at")
 )
-"""Fields of a recurrence that may differ within one series."""
+"""Fields of a recurrence. Their values may change while the series stays the same."""
 
 NEW: Final = -1
 """Placeholder for a value that only the store knows: a generation, or a time of the store's clock."""

@@ -19,7 +19,7 @@ class _Filed(NamedTuple):
 
 class WheelModel:
     """
-    A model of a wheel with *abilities*: a dict and a heap. A removed entry stays in the heap until it is on top.
+    A model of a wheel, made of a dict and a heap. A removed entry stays in the heap until it is on top.
     """
 
     def __init__(self, abilities: Abilities) -> None:

@@ -35,4 +35,4 @@ def around(instants: Iterable[int], *distances: int) -> list[int]:
 
 
 INSTANTS = around([0, *level_edges(), NEVER], 1)
-"""0, the edge of each level, and the end of time, each with its neighbours."""
+"""0, the edge of each level, and the end of time, each with the instants just before and after."""

@@ -92,12 +92,12 @@ class Receiver(Protocol):
 
     def lose_confirms(self) -> None:
         """
-        Deliver messages from now on, but drop their confirmations. Called while a connection is open.
+        Deliver messages from now on, but drop their confirmations. The suite calls this while a connection is open.
         """
 
     def stall(self) -> None:
         """
-        Accept data but process nothing until `go_on`, as a stopped process does. Called while a connection is open.
+        Accept data but process nothing until `go_on`, as if stopped. The suite calls this while a connection is open.
         """
 
     def go_on(self) -> None:
@@ -256,7 +256,7 @@ class TargetSuite:
 
     def test_outage(self) -> None:
         """
-        An outage uses no attempt. Each job arrives once, soon after the outage.
+        An outage of the receiver costs a job no attempt. Each job arrives once, soon after the outage.
         """
         self.outage(2.0, 40)
 
@@ -300,7 +300,7 @@ class TargetSuite:
 
     def test_receiver_is_full(self) -> None:
         """
-        A receiver without room uses no attempt, and gets each message as soon as there is room.
+        If the receiver has no room, a job loses no attempt, and its message arrives as soon as there is room.
         """
         if not self.can_be_full:
             return

@@ -3,9 +3,9 @@ Runs random operations on a wheel and a simple model, and compares the two after
 
     report = run_machine(make_wheel, seed=7, operations=100_000)
 
-A run consists of episodes. In each, a new wheel starts at another critical instant. The first difference, or the first
-broken invariant, ends the run with a `DivergenceError`. Its text has the seed, and the shortest list of operations that
-still fails; `replay(make_wheel, case)` runs such a list.
+A run consists of episodes. In each, a new wheel starts at a critical instant, chosen at random (see `instants`). The
+first difference, or the first broken invariant, ends the run with a `DivergenceError`. Its text has the seed, and the
+shortest list of operations that still fails; `replay(make_wheel, case)` runs such a list.
 
 The design follows Caffeine's `TimerWheelFuzzer`; the shrinking follows A. Zeller, "Simplifying and Isolating
 Failure-Inducing Input", 2002.

@@ -79,7 +79,7 @@ def configured() -> Scheduler:
 
 def prepare(using: str) -> None:
     """
-    Create the tables of the jobs, if the settings name the database *using* for them. Not for a database in memory.
+    Create the jobs' tables, if the settings name the database *using* for them. A database in memory gets no tables.
     """
     given = _settings()
     if "STORE" in given or _alias(given) != using or _is_in_memory(using):

@@ -15,7 +15,7 @@ class Link:
     A TCP link from a port on loopback to *host*:*port*, which can be slow, cut or closed. It keeps the order of data.
 
     *latency_s* delays the data from the caller, but not the data of the answers. *jitter_s* is the maximum deviation of
-    the delay, drawn evenly from *dice*.
+    the delay, evenly distributed by the random generator *dice*.
     """
 
     def __init__(self, host: str, port: int, *, latency_s: float, jitter_s: float, dice: random.Random) -> None:

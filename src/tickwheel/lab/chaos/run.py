@@ -34,7 +34,7 @@ PATIENCE_S: Final = 60.0
 """Maximum seconds to wait for missing deliveries after the last fault. Only a failure takes that long."""
 AGAIN_S: Final = 0.1
 CONNECTIONS: Final = 256
-"""Number of connections. It is high enough for writes to share a commit instead of waiting for a connection."""
+"""Number of connections: enough for writes to share a commit, without waiting for a free connection."""
 _DONE: Final = range(200, 300)
 _REFUSED: Final = frozenset({404, 409})
 _UNREACHED: Final = b"cannot be reached"

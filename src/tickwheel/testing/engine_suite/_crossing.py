@@ -16,7 +16,7 @@ __all__ = ["CrossingTests"]
 
 FIRST: Final = 10e-9
 LATER: Final = 40e-9
-"""Delay to which a method moves the tested timer."""
+"""Delay for the methods that move the tested timer."""
 
 
 class CrossingRig:

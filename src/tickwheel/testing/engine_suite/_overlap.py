@@ -79,7 +79,7 @@ class OverlapTests(EngineTests):
 
     def test_two_calls_at_once(self) -> None:
         """
-        If two threads call one timer, the later call can move it even after the earlier call has ended.
+        If two threads call one timer, the later call can move the timer even after the earlier call has ended.
         """
         has_begun, may_end = threading.Event(), threading.Event()
 

@@ -10,7 +10,7 @@ from tickwheel.testing.engine_suite._base import EngineTests, Rig, refused
 __all__ = ["ReenterTests"]
 
 BATCH = ("a", "b", "c", "d")
-"""Labels of the timers of a batch. All have the deadline 10."""
+"""Labels of the timers of a batch. All these timers have the deadline 10."""
 
 
 class ReenterTests(EngineTests):

@@ -112,7 +112,7 @@ class RunnerTests(EngineTests):
 
     def test_a_runner_that_raises(self) -> None:
         """
-        An error of the runner goes to `on_error` with the timer, which counts as fired. The next timer is handed over.
+        An error of the runner goes to `on_error` with the timer, which counts as fired. The runner gets the next timer.
         """
         rig = self.rig()
         handed: list[DueTimer] = []

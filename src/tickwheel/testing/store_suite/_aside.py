@@ -126,7 +126,7 @@ class AsideTests(StoreTests):
 
     def test_skills(self) -> None:
         """
-        A node claims only jobs that match one of its skills. A skill is a target, with one handler or any handler.
+        A node claims only jobs that match one of its skills. A skill names a target, and one or all of its handlers.
         """
         with self.rig() as rig:
             lease = rig.lease("{k}")
@@ -252,7 +252,7 @@ class AsideTests(StoreTests):
 
 def beside(rig: Rig) -> list[Lease]:
     """
-    Return the leases of the partition that has the keys "{k}...".
+    Return the leases of all shards in the partition that has the keys "{k}...".
     """
     place, partitions = rig.store.shard_of("{k}"), rig.store.abilities.partitions
     return [lease for lease in rig.leases.values() if (lease.shard - place) % partitions == 0]

@@ -22,7 +22,7 @@ _OF_ITS_OWN: Final[dict[str, Any]] = {
 }
 _OF_KIND: Final[dict[str, Any]] = {"text": "of its own ✈", "bytes": b"\0of its own", "int2": 1, "int4": 1, "int8": 77}
 _NOT_SET: Final = {"key", "generation", "due_at", "state", "pause"}
-"""Columns whose values do not come from a `Set`, but from the store or another kind of write."""
+"""Columns whose values come from the store or from another kind of write, not from a `Set`."""
 
 
 def value_of(column: Column, due_at: int) -> Any:

@@ -30,7 +30,7 @@ from tickwheel.testing.store_suite._base import Rig, StoreTests, everything
 HOUR: Final = 3_600_000
 _NAME: Final = "billing"
 _TAG: Final = "{billing}"
-"""A key tag that puts all keys into one partition."""
+"""Part of each key. It puts all keys into the same partition of the store."""
 A, B, C = f"{_TAG}a", f"{_TAG}b", f"{_TAG}c"
 
 
@@ -56,7 +56,7 @@ class DeclareTests(StoreTests):
 
     def test_of_two_the_second_is_superseded(self) -> None:
         """
-        If the version of a declaration is outdated, its writes are superseded, even in a later batch.
+        If two declarations replace the same version of a manifest, all writes of the second are refused.
         """
         with self.rig() as rig:
             _declare(rig, Manifest(_NAME, 1, "one"), 0, A)

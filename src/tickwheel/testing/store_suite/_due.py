@@ -115,7 +115,7 @@ class DueTests(StoreTests):
 
     def test_lanes(self) -> None:
         """
-        A scan can be limited to some lanes, or to all other lanes.
+        A search for due jobs can be limited to some lanes, or can leave some lanes out.
         """
         with self.rig() as rig:
             rig.store.apply(

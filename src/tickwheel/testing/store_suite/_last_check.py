@@ -1,5 +1,5 @@
 """
-Writes to a claimed job. The job's owner reports whether the attempt has started.
+Writes to a claimed job. Their outcome depends on whether the job's owner reports that the attempt has started.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class LastCheckTests(StoreTests):
 
     def test_kept(self) -> None:
         """
-        After an attempt was withdrawn or cut off, a `Set` with KEEP makes its job pending.
+        If an attempt was withdrawn or cut off, a `Set` with the mode KEEP makes the job pending.
         """
         with self.rig() as rig:
             for standing, attempt in ((AttemptState.WITHDRAWN, 0), (AttemptState.CUT_OFF, 1)):

@@ -47,7 +47,7 @@ class MessageTests(StoreTests):
 
     def test_another_policy(self) -> None:
         """
-        If a series is set again, its run keeps the message id, unless the body has changed.
+        If a series is set again, its pending run keeps the message id, unless the payload has changed.
         """
         with self.rig() as rig:
             for rule in _RULES[1:]:

@@ -63,7 +63,7 @@ class ScopeTests(StoreTests):
 
     def test_scope_many(self) -> None:
         """
-        Jobs of a paused handler do not hide other jobs of the target, however many jobs are paused.
+        If a handler is paused, nodes still find the other jobs of its target, however many jobs are paused.
         """
         with self.rig() as rig:
             lease = rig.lease("{k}")

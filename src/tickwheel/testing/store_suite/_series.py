@@ -79,7 +79,7 @@ class SeriesTests(StoreTests):
 
     def test_a_changed_interval(self) -> None:
         """
-        A changed interval counts from the last nominal run. If the first new instant has passed, the run is due now.
+        A changed interval counts from the instant of the last run. If the next instant has passed, the run is due now.
         """
         with self.rig() as rig:
             for every, due in ((36 * HOUR, 24 * HOUR), (13 * HOUR, HOUR), (12 * HOUR, 0), (5 * HOUR, 0)):
@@ -100,7 +100,7 @@ class SeriesTests(StoreTests):
 
     def test_the_phase(self) -> None:
         """
-        A new start moves the runs by less than an interval, and never makes the next run due at once.
+        If a series gets another start, its runs move by less than an interval, and the next run is not due at once.
         """
         with self.rig() as rig:
             before = _waits(rig, _KEY)

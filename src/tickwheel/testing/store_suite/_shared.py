@@ -34,14 +34,14 @@ from tickwheel.testing.store_suite._base import EVER, OWNER, PATIENCE_S, Rig, St
 class SharedTests(StoreTests):
     def make_peer(self, store: Store) -> Store:
         """
-        Return another store object, not open, on the data of *store*, which may be open, closed or lost.
+        Return another store object, not yet open, on the data of *store*. *store* itself may be open, closed or lost.
         """
         raise NotImplementedError(type(self).__name__)  # not abstract: pytest silently skips abstract classes
 
     @contextmanager
     def peer(self, rig: Rig) -> Iterator[Store]:
         """
-        Yield an open peer of the rig's store.
+        Yield another open store object on the data of the rig's store.
         """
         peer = self.make_peer(rig.store)
         peer.open()
@@ -174,7 +174,7 @@ class SharedTests(StoreTests):
 
     def test_changes_of_all_shards(self) -> None:
         """
-        One call returns the changes of all shards since the marks in their cursors.
+        One call returns the changes of all shards. The mark of each shard is the position from which its changes count.
         """
         with self.rig() as rig, self.peer(rig) as peer:
             near = (rig.now + 10_000, 0)

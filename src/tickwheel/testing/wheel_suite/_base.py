@@ -100,7 +100,7 @@ class WheelTests:
 
     def checked(self, start: int = START) -> tuple[CheckedWheel, Ruler]:
         """
-        Return a new wheel that is checked after each call, and its ruler.
+        Return a new wheel that is checked after each call, and a `Ruler` for it.
         """
         wheel = CheckedWheel(self.make_wheel(start))
         span_ns = wheel.abilities.span_ns
