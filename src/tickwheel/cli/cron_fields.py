@@ -2,7 +2,7 @@
 Converts the fields of an APScheduler cron trigger to a cron line.
 
 In APScheduler, a day has to match both day fields. The field for the day of the month may contain numbers, and terms
-such as `2nd fri`. One of them has to match.
+such as `2nd fri`. One of these numbers and terms has to match.
 """
 
 from __future__ import annotations

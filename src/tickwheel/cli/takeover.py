@@ -43,7 +43,7 @@ class CannotTakeOverError(ValueError):
 @dataclass(slots=True)
 class Notes:
     """
-    Notes on one imported schedule. *remarks* lists what the import changes. *next_at* is the first due time, if known.
+    Notes on one imported schedule. *remarks* lists the changes. *next_at* is the first due time, if known.
     """
 
     remarks: list[str] = field(default_factory=list)

@@ -142,7 +142,7 @@ class Service:
 
     def end_streams(self) -> None:
         """
-        End the endless streams. Call this on the loop when a stop begins.
+        End the endless streams. Call this on the event loop when a stop begins.
         """
         self._live.close()
         self._pulls.end()

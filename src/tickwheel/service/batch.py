@@ -52,7 +52,7 @@ from tickwheel.service.token_scope import allows_prefixed_tokens, check_key, is_
 __all__ = ["Batches"]
 
 _CHUNK: Final = 500
-"""Number of items handled before other requests get their turn on the loop."""
+"""Number of items handled before other requests get their turn on the event loop."""
 _CHUNKS_AT_ONCE: Final = 64
 """Maximum number of chunks (groups of `_CHUNK` items), of all batches together, that may wait for the store at once."""
 _UNDONE: Final = 503

@@ -117,7 +117,7 @@ class Pulls:
 
     def end(self) -> None:
         """
-        Answer every waiting long poll with an empty list. Call this on the loop when a stop begins.
+        Answer every waiting long poll with an empty list. Call this on the event loop when a stop begins.
         """
         self._is_closing = True
         for waiting in self._waiting:

@@ -21,7 +21,7 @@ from tickwheel.typing import Duration
 __all__ = ["check_handler", "check_interval", "check_set"]
 
 _LOOKED_AT: Final = 61
-"""Maximum number of runs that the check of a cron line's intervals examines. A minute has at most 60 runs."""
+"""Number of runs of a cron line that are compared to find its shortest interval. A minute has at most 60 runs."""
 
 
 def check_set(body: SetBody, scheduler: AsyncScheduler, every_min: Duration) -> None:

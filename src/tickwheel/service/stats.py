@@ -65,7 +65,7 @@ class ScopeDocument(TypedDict):
 
 class LeakedDocument(TypedDict):
     """
-    The number of attempts of one handler that still run after their timeouts, in a thread or on the loop.
+    The number of attempts of one handler that still run after their timeouts, in a thread or on the event loop.
     """
 
     target: str
