@@ -26,6 +26,9 @@ def test_a_function_is_called_once_for_its_arguments():
 
     @cached(TTLCache(10, 60.0, clock=clock))
     def add(a, b=0):
+        """
+        Add.
+        """
         calls.append((a, b))
         return a + b
 

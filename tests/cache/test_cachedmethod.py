@@ -26,6 +26,9 @@ class Prices:
 
     @cachedmethod(lambda self: self.cache)
     def price(self, name, *, times=1):
+        """
+        Return a price.
+        """
         self.calls.append(name)
         return len(name) * self.factor * times
 
