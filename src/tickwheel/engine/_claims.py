@@ -131,8 +131,8 @@ class Reservation:
     """
     Places that are reserved for the new jobs of one commit, so that the commit can claim them at once.
 
-    *claim* is the write that claims the jobs. *begun* has the index of the write of each claimed job. Only the
-    committing thread may use a reservation.
+    *claim* is the write that claims the jobs. For each claimed job, *begun* has the index of the write that set it.
+    Only the committing thread may use a reservation.
     """
 
     __slots__ = ("_claims", "_first", "_is_open", "begun", "claim", "places")
@@ -218,8 +218,8 @@ class ClaimBatcher:
         Reserve places for due jobs of callers' *writes*, so that one commit can create and claim these jobs.
 
         A job gets no place if its lane is full or has a rate limit, or if other jobs of the lane wait for places. If
-        this node cannot run one of the jobs, nothing is reserved; *lacking* returns the jobs that it cannot run.
-        *first* is the index of the first write in its batch.
+        this node cannot run one of the jobs, nothing is reserved; *lacking* returns the jobs that it cannot run. In the
+        commit's batch, *writes* begin at the index *first*.
         """
         room = 0 if self._held else self._room()
         if room <= 0:
@@ -253,7 +253,7 @@ class ClaimBatcher:
         """
         Add the claimed *jobs* to memory; release the reserved places that were not used.
 
-        *indexes* has the index of the write of each job.
+        For each job, *indexes* has the index of the write that set it.
         """
         places, epoch = reservation.places, reservation.claim.epoch
         if len(indexes) == len(places.indexes):
@@ -278,7 +278,7 @@ class ClaimBatcher:
 
     def recover(self) -> None:
         """
-        After commits with unknown outcomes, fire the jobs that are running in the store.
+        After commits with unknown outcomes, fire the jobs that the store lists as running.
 
         If the store cannot be read, the next call continues.
         """

@@ -1,7 +1,7 @@
 """
 Rewrites due times after a step of the clock, and after a change of the time zone data.
 
-A due time that counts elapsed time (see `elapsed`), such as "in an hour", moves with the clock. The start of an
+A due time that depends on elapsed time (see `elapsed`), such as "in an hour", moves with the clock. The start of an
 interval moves in the same way. If the clock is set back, a cron job moves to the first of its instants that are in the
 future again. A due time that was set with `at=` never moves. Every job is checked before it is staged. A wrong due time
 is rewritten in the store, and the job is staged after that commit.
@@ -61,7 +61,7 @@ class ClockStepAdjuster:
 
     def begin_scan(self) -> None:
         """
-        Begin a scan. Rows that are read from now on are newer than the jobs that `on_lives` has received until now.
+        Forget which due times were rewritten. Call this before each scan, which will read the new due times.
         """
         self._outdated.clear()
 

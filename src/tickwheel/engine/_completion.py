@@ -103,7 +103,7 @@ class AckBatcher:
 
     def _is_coming(self, *, is_urgent: bool) -> bool:
         """
-        Return True if the next batch will include the new entries.
+        Return True if the batch that is posted next, by another thread or a timer, will include the new entries.
         """
         return self._is_posting and (self._pause is None or not (is_urgent or self._is_full()))
 

@@ -53,7 +53,7 @@ _STEP_MS: Final = 250
 _WATCH_S: Final = 0.5
 """Interval at which this machine's time of day is checked while a job is pending."""
 _PAGES: Final = 4
-"""Maximum pages that a scan reads from a lane with its own cursor, or from a shard checked after a clock step."""
+"""Maximum number of pages that a scan reads from a lane with its own cursor, or from a shard after a clock step."""
 _NOWHERE: Final[Mapping[int, Position]] = {}
 _UNDER_WAY: Final = 4 * PAGE
 """Maximum number of unfinished rewrites of due times. While there are more, no further due times are checked."""

@@ -58,7 +58,7 @@ TRANSITIONS: Final[dict[Step, dict[Phase, Phase]]] = {
     Step.END: {Phase.BEGUN: Phase.SETTLING, Phase.RUNNING: Phase.SETTLING},
     Step.SETTLE: {Phase.SETTLING: Phase.FAR},
 }
-"""For each event, the next state by present state. If the present state is missing, the event is refused."""
+"""For each event, the next state by present state. An event that does not list the present state is refused."""
 
 
 class RunSpan(NamedTuple):

@@ -200,7 +200,7 @@ def stopped(entry: StagedJob, ran: RunSpan) -> Verdict:
 
 def is_refused(entry: StagedJob, answer: Answer) -> bool:
     """
-    Return True if the store refused to settle an attempt, so that the attempt does not count.
+    Return True if the store refused the outcome of *entry*, which then has no effect.
 
     The result is False for a recurring job that was removed while it ran.
     """

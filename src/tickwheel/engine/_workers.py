@@ -9,9 +9,9 @@ Several hanging lanes can hold all places. A lane without running jobs that has 
 an extra place (a loan), up to a bound. The loan ends when another place is free. A lane without visible progress is
 called stalled (see `_lanes`). All stalled lanes of one target together take at most three quarters of places and loans.
 
-An attempt has leaked if its thread or task continues after its timeout. Its place is replaced, for up to `leaked_max`
-leaked attempts. Lanes with leaked attempts run at most `leaked_max` attempts in total, including the leaked ones; each
-of these lanes runs at most three quarters of that number.
+An attempt has leaked if its thread or task continues after its timeout. It still occupies its place, so one place is
+added, up to `leaked_max` places. All lanes with leaked attempts together run at most `leaked_max` attempts, including
+the leaked ones; each of these lanes runs at most three quarters of that number.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ class Backend(Protocol):
     @property
     def is_in_use(self) -> bool:
         """
-        True while this process has threads or connections for the core.
+        True while this process has threads of the scheduler, or connections to its store or service.
         """
 
     @property
@@ -127,7 +127,7 @@ class Backend(Protocol):
 
     def start(self, loop: asyncio.AbstractEventLoop | None, role: str) -> None:
         """
-        Begin to fire; see `Scheduler.start`. Async handlers run on *loop*. If *loop* is None, the core makes a loop.
+        Begin to fire; see `Scheduler.start`. Async handlers run on *loop*. If it is None, they get a loop of their own.
         """
 
     def is_inside(self) -> bool:

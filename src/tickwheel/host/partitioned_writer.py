@@ -91,7 +91,7 @@ class PartitionedWriter:
 
     def post_and_write(self, post: Callable[[], object]) -> None:
         """
-        Call *post*. The partitions' own threads do the writes, because this thread would do them one after the other.
+        Call *post*. Each partition's own thread does the writes queued by *post*. This thread would do one at a time.
         """
         post()
 

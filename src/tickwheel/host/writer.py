@@ -69,7 +69,7 @@ class Reservation(Protocol):
     """
     Memory that is reserved for new jobs, so that one commit can create and claim them.
 
-    *claim* is the last write of the batch.
+    *claim* is the write that claims the jobs. It must be the last write of the commit.
     """
 
     claim: Claim
@@ -335,7 +335,7 @@ class Writer:
 
     def _write_own(self) -> None:
         """
-        Write the waiting batches of the scheduler in this thread, unless the writer is busy or callers wait for it.
+        Write the waiting batches of the scheduler in this thread, unless another thread is writing or a caller waits.
         """
         thread, entries = self._runtime.current_thread(), list[_Entry]()
         if any(self._own_rivals) or not self._own_turn.acquire(blocking=False):

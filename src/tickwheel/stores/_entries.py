@@ -32,7 +32,7 @@ _TEXT: Final = json.JSONEncoder(separators=(",", ":"))
 @dataclass(slots=True)
 class Changes:
     """
-    The changes of one transaction, or all entries of a store. In a mapping, the value None deletes its key.
+    The changes of one transaction, or all entries of a store. In a dict, the value None means that its key is deleted.
     """
 
     generation: int | None = None

@@ -1,5 +1,5 @@
 """
-The leap: the distance by which sequences are raised after a change of server, so that no number is used again.
+The leap: the distance by which generations and epochs jump after a change of server, so that no number is used again.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ Place: TypeAlias = tuple[str, str]
 """The idempotency token of a request, and the name of a write within the request."""
 
 PRUNED_AT_ONCE: Final = 2
-"""Maximum number of expired answers that each new answer deletes."""
+"""Maximum number of expired answers that are deleted when a new answer is stored."""
 
 _PAYLOAD: Final = NAMES.index("payload")
 _GENERATION: Final = NAMES.index("generation")
@@ -28,7 +28,7 @@ _TEXT: Final = json.JSONEncoder(separators=(",", ":"))
 
 class Kept(NamedTuple):
     """
-    An answer that is kept for repetitions of its request, or the reply to a whole request.
+    A stored answer to one write, or a stored reply to a whole request. A repeated request gets it again.
 
     Attributes:
         asked: The digest of the request.

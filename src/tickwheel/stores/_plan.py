@@ -41,7 +41,7 @@ from tickwheel.stores._records import act_of, has_no_record
 __all__ = ["FIRINGS", "Differences", "Plan", "WrongGuessError"]
 
 FIRINGS: Final = (Begin, Settle, Redate, SetAside)
-"""The writes that only the owner of a shard makes. They are valid under its lease."""
+"""The kinds of writes that only the owner of a shard makes. They are valid under its lease."""
 
 
 class WrongGuessError(Exception):
@@ -112,8 +112,10 @@ class Plan:
         """
         Group *writes* by kind, and refuse writes of an owner whose epoch is not in *epochs*.
 
+        *is_guessing* is True if writes may be planned without a read of their jobs.
+
         Raises:
-            WrongGuessError: If *is_guessing* is True, and a key has writes of two kinds, whose order may matter.
+            WrongGuessError: If a key has a write that is planned without a read, and one of another kind.
         """
         plan = cls([NOT_OWNER] * len(writes), writes, shard_of)
         answers, begins, ends, careful, keys = plan.answers, plan.begins, plan.ends, plan.careful, plan.careful_keys

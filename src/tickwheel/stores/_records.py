@@ -49,6 +49,6 @@ def cut_off(job: Job, now: int) -> HistoryRecord:
 
 def has_no_record(answer: Answer, *, is_first: bool) -> bool:
     """
-    Return True if a settle with this *answer* gets no record, because a former owner sent it, or a record may exist.
+    Return True if no record is stored for a settle with this *answer*: a former owner sent it, or a record may exist.
     """
     return answer.outcome is Outcome.NOT_OWNER or (answer.outcome in _REPEATED and not is_first)

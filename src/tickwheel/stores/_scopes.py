@@ -12,9 +12,10 @@ def unpaused(
     skills: Sequence[Skill], paused: Collection[str], handlers_of: Callable[[str], Iterable[str]]
 ) -> Sequence[Skill]:
     """
-    Return the *skills* (targets with handlers) that are not paused.
+    Return the *skills* that are not paused. A skill is a target with one of its handlers, or with None for any handler.
 
-    *handlers_of* returns the handlers of a target's unroutable jobs. It is called only if a handler may be paused.
+    If only some handlers of a target are paused, None is replaced by each unpaused handler from *handlers_of*, which
+    returns the handlers of the target's unroutable jobs (jobs that no node could run).
     """
     if not paused or EVERYTHING in paused:
         return [] if paused else skills

@@ -11,7 +11,7 @@ SHARDS: Final = 16
 """Number of shards of a new store: enough for several nodes, and cheap to scan."""
 
 BUCKETS: Final = 256
-"""Number of buckets of keys; a bucket is in one partition."""
+"""All keys are divided into this many buckets, and each bucket belongs to one partition."""
 
 
 def sharding(shards: int) -> Callable[[str], int]:
@@ -32,7 +32,8 @@ def bucket_of(key: str) -> int:
     Return the bucket of *key*, from 0 to 255.
 
     The first `{tag}` in the key determines the bucket; without a tag, or with an empty tag, the whole key does. Buckets
-    use the high bits of the key's checksum and shards the low bits, so that a partition can use all its shards.
+    use the high bits of a checksum, and shards the low bits. If both used the same bits, a partition's keys would share
+    few shards.
     """
     hashed = key
     if "{" in key:

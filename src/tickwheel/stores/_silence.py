@@ -30,7 +30,7 @@ class Silence:
 
     def is_over(self, *, has_leases: bool) -> bool:
         """
-        Return False during a silence, and for a time after it. Call it before each renewal.
+        Return False during a silence of the server, and for a time after it. Call this before each renewal.
 
         A node with leases renews often, so a long time without an answer is a silence. For a node without leases, which
         seldom asks, a silence begins with a failed call.

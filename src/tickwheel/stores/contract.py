@@ -151,7 +151,7 @@ class Partitioned(Protocol):
 
     def heard(self) -> Collection[int]:
         """
-        Return the partitions that other nodes may have written since the last call; all partitions if unknown.
+        Return the partitions in which other nodes may have written since the last call; all partitions if unknown.
 
         Only the thread that calls `wait_for_change` may call this method.
         """
@@ -208,8 +208,8 @@ class Store(Protocol):
         The writes are durable on return. A refused write (wrong generation, not found) is an answer and does not affect
         other writes. Exception: if a `Declare` is refused, the later writes of its declaration are also refused.
 
-        A store that `keeps_answers` keeps the answer of each marked write in the same transaction, until the answer
-        expires. A repeated write with the same mark changes nothing and gets the kept answer as `Recalled`.
+        A store that `keeps_answers` keeps the answer of each write with a mark (`once`) in the same transaction, until
+        the answer expires. A repeated write with the same mark changes nothing and gets the kept answer as `Recalled`.
 
         Raises:
             StoreError: If no write took effect; or, with `is_unknown`, if the outcome is unknown, because a transient
@@ -302,9 +302,9 @@ class Store(Protocol):
 
     def count_due(self, since: int, step_ms: int, steps: int) -> list[int]:
         """
-        Return the number of pending jobs due in each of *steps* periods of *step_ms* from *since*.
+        Divide the time from *since* into *steps* periods of *step_ms*; return the number of pending jobs due in each.
 
-        The cost depends on the numbers that are returned.
+        The cost depends on the number of these jobs.
         """
 
     def history(self, key: str, before: int | None, limit: int) -> list[HistoryRecord]:
@@ -349,7 +349,7 @@ class Store(Protocol):
 
     def minutes(self, since: int, until: int, span_ms: int) -> list[Minute]:
         """
-        Return the figures of length *span_ms* that start in [*since*, *until*) ms, sorted by start and owner.
+        Return the figures of all periods of *span_ms* that start in [*since*, *until*) ms, sorted by start and owner.
         """
 
     def forget_minutes(self, minutes_from: int, quarters_from: int) -> None:
@@ -488,5 +488,7 @@ class Store(Protocol):
 
     def attempts(self, jobs: Sequence[Job]) -> dict[int, bool]:
         """
-        Return the generations whose attempts still count, with True if the owner has reported the attempt as started.
+        Return True or False for the generation of each job whose attempt is still claimed in the store.
+
+        True means that the owner has reported the attempt as started.
         """

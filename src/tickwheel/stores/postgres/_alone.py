@@ -47,7 +47,7 @@ _NO_INTS: Final = Int4s.of(()), Int8s.of(()), Int8s.of(())
 @dataclass(slots=True)
 class Alone:
     """
-    A batch of one statement.
+    A batch that one statement writes.
 
     Attributes:
         answered: Returns the answers to the writes, from the statement's row.

@@ -90,7 +90,7 @@ class Batch:
             owner: The owner that claims and settles jobs, or None.
             owned: Shards that need no notes, because their owner learns of these writes directly.
             held: The shards that *owner* is known to hold, keyed by the epochs of their leases.
-            sets_new: True to assume that the keys of sets have no jobs. A wrong assumption ends the transaction.
+            sets_new: True to assume that no job has the key of a `Set`. A wrong assumption ends the transaction.
             is_joined: True for a caller's transaction. It may stay open for long, so rows of other jobs are not locked.
             entry: The change to the owner's lists of claimed jobs, which the batch fills in. None without an owner.
         """

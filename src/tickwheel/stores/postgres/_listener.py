@@ -26,7 +26,7 @@ _CHANNEL: Final = "tickwheel"
 _PAYLOAD_MAX: Final = 7_999
 """The server's limit of a payload, in bytes."""
 _MERGED_S: Final = 1.0
-"""Minimum time between two notifications of jobs that are not due soon."""
+"""Minimum time between two notifications about jobs that are not due soon."""
 _FOLLOW_FIRST_S: Final = 0.002
 _FOLLOW_MAX_S: Final = 0.05
 """Maximum interval between polls for the end of a joined transaction. Most end soon, so the first polls are closer."""

@@ -18,7 +18,7 @@ __all__ = ["look", "scan"]
 
 
 _NOTES_MAX: Final = 4_000
-"""Maximum number of notes that one scan reads, over all its shards."""
+"""Maximum number of notes of changed jobs that one scan reads, over all its shards."""
 
 
 def look(
@@ -31,7 +31,7 @@ def look(
     with_changes: bool,
 ) -> tuple[list[ShardScan], bool]:
     """
-    Return the scans of *owner* (see `Store.look`), and True if more notes of changes may be left.
+    Return the answer to `Store.look` for *owner*, and True if the store may have more notes of changes.
     """
     marked = [cursor for cursor in cursors if cursor.mark is not None]
     taken, most = None, 0

@@ -53,11 +53,11 @@ def view(
     connections: Connections, owner: str, lease_ms: int, shards: int, *, is_guarded: bool, is_taking: bool
 ) -> View:
     """
-    Record *owner* as alive, and return its view of at least *shards* shards, in one round trip.
+    Record *owner* as alive, and return the state of the leases (see `View`), in one round trip.
 
     First ends the sessions of clients that stopped in the middle of a pipeline, because they may hold locks on leases.
     Then shortens leases that were written before the clock was set back. If *is_taking* is True, expires leases whose
-    guard session has ended.
+    guard session has ended. *shards* is the minimum number of shards of the store.
     """
     stuck_ms = min(lease_ms, int(_STUCK * call_s(lease_ms / 1000) * 1000))
     with connections.writing() as connection:
@@ -82,8 +82,9 @@ def keep(
     """
     Renew the leases of *owner* and, if *is_taking* is True, take free shards, in one round trip.
 
-    Leases beyond the owner's fair share are released. Job rows that other sessions have locked are not waited for: the
-    second result has their attempts, and the row *slot* lists their keys, so that a later call recovers them.
+    Leases beyond the owner's fair share are released. Rows of running jobs that other sessions have locked are skipped.
+    The second result has their attempts. Their keys are stored in row *slot* of the lists of claimed jobs, for a later
+    call.
     """
     shards = [number for number in seen.held if number < FIRST_TAIL]
     surplus = shards[seen.share :]

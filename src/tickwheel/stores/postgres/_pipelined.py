@@ -39,7 +39,9 @@ class Pipelined:
 
     def run(self, begins: Sequence[str], steps: Steps[_T]) -> _T:
         """
-        Execute *begins*, *steps* and the commit. After an error the transaction may be open, or the connection closed.
+        Execute *begins* (the statements that begin the transaction), *steps* and the commit.
+
+        After an error the transaction may be open, or the connection closed.
         """
         self._prepared.forget_unsure()
         self._pgconn.enter_pipeline_mode()

@@ -80,10 +80,10 @@ class Batch:
         """
         Read the meta row. *connection* has an open write transaction.
 
-        *alone* is the job's key if the batch only sets one plain job. The look-up of the key is then part of this read.
-        *owner* is the name of this process if it owns the file. If not, claims and settles are refused, and the owner
-        gets a note about each job that becomes pending. *may_grow* is False on a full disk; the rows of deleted far
-        jobs are then removed at once.
+        *alone* is the job's key if the batch only sets one job without special options. The look-up of the key is then
+        part of this read. *owner* is the name of this process if it owns the file. If not, claims and settles are
+        refused, and the owner gets a note about each job that becomes pending. *may_grow* is False on a full disk. A
+        job due in an hour or more that is moved or cancelled then loses its row at once.
         """
         self._connection = connection
         self._now = now
@@ -111,8 +111,8 @@ class Batch:
         """
         Apply *writes* in order, and return one answer for each.
 
-        Raises a `WrongGuessError` if an assumption was wrong; if *is_guessing* is False, then tables contradict each
-        other.
+        If *is_guessing* is True, some jobs are not read first, but assumed to be as the writes expect. Raises a
+        `WrongGuessError` if an assumption was wrong; if *is_guessing* is False, then tables contradict each other.
         """
         self.weight = len(writes)
         if self._is_new and isinstance(write := writes[0], Set):

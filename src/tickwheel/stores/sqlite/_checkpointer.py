@@ -2,8 +2,8 @@
 Copies the write-ahead log into the database in the background, so that commits do not wait for it.
 
 A checkpoint of thousands of scattered pages takes tenths of a second, and SQLite would run it inside a commit. Here a
-thread with its own connection runs it beside the commits. If the thread cannot catch up under load, commits finish the
-checkpoint themselves, at a higher limit.
+thread with its own connection runs it beside the commits. If the thread cannot catch up under load, and the log grows
+to 64 MB, a commit finishes the checkpoint itself.
 """
 
 from __future__ import annotations

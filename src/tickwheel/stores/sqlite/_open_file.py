@@ -22,7 +22,7 @@ _LOG: Final = "-wal"
 _PARTS: Final = ("", _LOG, "-shm")
 
 _LOOK_S: Final = 0.25
-"""Time for which reads trust the last check."""
+"""Time for which reads trust the last check of the files' names."""
 
 
 class OpenFile:

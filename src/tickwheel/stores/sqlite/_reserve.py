@@ -43,7 +43,7 @@ _SHRINKING: Final = frozenset((Begin, Settle))
 
 class Reserve:
     """
-    The file `FILE-reserve`. Any process may delete it at any time. Thread-safe.
+    The file `FILE-reserve`, which occupies disk space. Any process may delete it at any time. Thread-safe.
     """
 
     def __init__(self, database: Path, url: str) -> None:

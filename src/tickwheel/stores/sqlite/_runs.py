@@ -35,12 +35,12 @@ _OWED: Final = 6
 """Number of keys that merges move for each new key, which is enough for 30 million keys."""
 
 _LATE_SLICES: Final = 4
-"""Number of commits per renewal of the lease that merge the keys of jobs from other processes."""
+"""Maximum number of commits, per renewal of the lease, that merge the keys of other processes' jobs."""
 
 _HINTS_MIN: Final = 100_000
 
 KEY_BYTES: Final = 640
-"""Maximum growth of the database, in bytes, for each key that a merge moves, with its filter."""
+"""Maximum growth of the database, in bytes, for each key that a merge moves. This includes its Bloom filter."""
 
 _INT64_MAX: Final = 2**63 - 1
 
