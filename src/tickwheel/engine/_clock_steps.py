@@ -36,7 +36,7 @@ __all__ = ["ClockStepAdjuster", "Zones"]
 _RETRY_S: Final = 0.5
 """Seconds before a failed write of due times is repeated."""
 _UNSURE_S: Final = 60.0
-"""Seconds after a clock step during which outcomes that were computed before the step may still be written."""
+"""Seconds after a clock step during which commits may still write due times that were computed before the step."""
 
 
 class ClockStepAdjuster:

@@ -46,7 +46,7 @@ _CHUNK: Final = 500
 """Maximum number of acknowledgements in one write, so that claims and callers need not wait long."""
 
 _PAUSE_S: Final = 0.005
-"""Seconds between the starts of two commits."""
+"""Minimum seconds between the starts of two commits of acknowledgements."""
 
 _MANY: Final = 64
 """If this many acknowledgements wait, they are committed without a pause."""
@@ -103,7 +103,7 @@ class AckBatcher:
 
     def _is_coming(self, *, is_urgent: bool) -> bool:
         """
-        Return True if the batch that is posted next, by another thread or a timer, will include the new entries.
+        Return True if the next batch, posted by another thread or a timer, will include all entries added until now.
         """
         return self._is_posting and (self._pause is None or not (is_urgent or self._is_full()))
 

@@ -318,7 +318,7 @@ _DIED: Final = "node_died"
 
 class Journal:
     """
-    Writes deploys, dead nodes, and takeovers by this node to the history.
+    Records deploys, deaths of nodes, and takeovers by this node in the history.
     """
 
     def __init__(self, resources: Resources, leases: Leases) -> None:

@@ -135,7 +135,7 @@ class LaneCounts:
 
     def add(self, ending: Ending, entries: Sequence[StagedJob], late_ms: Sequence[float]) -> None:
         """
-        Count attempts of one target and handler that ended with *ending*. *late_ms* has their lateness, sorted.
+        Count *entries*, all of one target and handler and with one *ending*. *late_ms* has their lateness, sorted.
         """
         job = entries[0].job
         took_ms = sum([entry.ran_ms for entry in entries if entry.fired_at])
@@ -284,11 +284,11 @@ class MinuteKeeper:
 
 _EVERY_S: Final = 60.0
 _HOUR: Final = 60
-"""Maximum number of minutes between two prunings, even if there is no new record."""
+"""Maximum number of minutes between two deletions of old records, even if there is no new record."""
 _STEP: Final = 500
 """Maximum number of records that one commit deletes. Such a commit takes some milliseconds."""
 _REST_S: Final = 0.05
-"""Pause in seconds between two commits of a pruning, so that other commits can run."""
+"""Pause in seconds between two commits that delete old records, so that other commits can run."""
 
 
 class Pruner:

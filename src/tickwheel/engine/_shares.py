@@ -19,7 +19,7 @@ _LANES_MAX: Final = 1_000
 
 class Shares:
     """
-    The lanes that scans read separately, each with its own cursor. Only the prefetcher changes them, under a lock.
+    Lanes that scans read separately, each with its own cursor. Only the prefetcher adds or removes lanes, under a lock.
     """
 
     def __init__(self, staged: StagedJobs) -> None:
@@ -44,7 +44,7 @@ class Shares:
         """
         Make *lane* the last lane to read.
 
-        If *has_room* is False, wait until memory has half as many of its jobs as now.
+        If *has_room* is False, the lane is read when half of its jobs that are now in memory have left.
         """
         if lane in self._marks:
             self.remove(lane)

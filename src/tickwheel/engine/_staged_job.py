@@ -69,7 +69,7 @@ class RunSpan(NamedTuple):
     begun: int
     ended: int
     doubt: int = 0
-    """Maximum error of `ended` in ms; the true end is never earlier."""
+    """Maximum error of `ended` in ms. The true end is never earlier than `ended`."""
 
     def after(self, wait: int) -> int:
         return self.ended + self.doubt + wait if wait else self.ended

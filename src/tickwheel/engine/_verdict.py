@@ -90,7 +90,7 @@ class Ending(StrEnum):
 _NOT_RUN: Final = (CoroutineType, GeneratorType, AsyncGeneratorType)
 _NOBODY_RUNS_IT: Final = "which nobody runs: register the `async def` itself, or what awaits or iterates it"
 SNOOZE_MIN_MS: Final = 1_000
-"""Minimum snooze in ms, which prevents a handler from running all the time."""
+"""Minimum snooze in ms, so that a handler cannot run without a pause."""
 _SUCCEEDED: Final = Ending.SUCCEEDED  # a constant, as an enum look-up is slow
 
 

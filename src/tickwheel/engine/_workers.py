@@ -9,9 +9,9 @@ Several hanging lanes can hold all places. A lane without running jobs that has 
 an extra place (a loan), up to a bound. The loan ends when another place is free. A lane without visible progress is
 called stalled (see `_lanes`). All stalled lanes of one target together take at most three quarters of places and loans.
 
-An attempt has leaked if its thread or task continues after its timeout. It still occupies its place, so one place is
-added, up to `leaked_max` places. All lanes with leaked attempts together run at most `leaked_max` attempts, including
-the leaked ones; each of these lanes runs at most three quarters of that number.
+An attempt has leaked if its thread or task continues after its timeout. The attempt still occupies its place, so one
+place is added for it, up to `leaked_max` in all. All lanes with leaked attempts together run at most `leaked_max`
+attempts, including the leaked ones; each of these lanes runs at most three quarters of that number.
 """
 
 from __future__ import annotations
@@ -312,9 +312,9 @@ class Workers:
     Args:
         run: Runs an entry until it ends, and returns True if its outcome is to be written. Its second argument is the
             time that *write* has just returned, or None.
-        queue: Gives places.
+        queue: Gives places to entries.
         write: Writes the outcome of an entry, and returns the time.
-        write_last: Writes the outcome for a worker that has no other work.
+        write_last: Writes the outcome for a worker that has no other entry to run.
     """
 
     def __init__(

@@ -34,7 +34,7 @@ _RUNS_MAX: Final = 50_000
 
 class _Runs:
     """
-    Sorted ranges of generations: the jobs that belong to one clock step. *until* has the latest due time of each range.
+    Sorted ranges of generations: the jobs of one clock step. *until* has the latest due time of each range.
     """
 
     __slots__ = ("first", "last", "limit", "until")

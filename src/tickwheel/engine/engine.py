@@ -44,7 +44,7 @@ __all__ = ["Engine"]
 _CLOSING_S: Final = 0.3
 """Seconds of a stop's timeout that are reserved for closing connections and threads."""
 _LOOK_S: Final = 0.1
-"""Interval at which a stop checks whether all attempts are settled."""
+"""Interval at which `stop` checks whether all attempts are settled."""
 _DOUBT_S: Final = 0.1
 """Seconds before a retry when the lease is not trusted."""
 _REASON_MAX: Final = 200

@@ -24,7 +24,7 @@ from tickwheel.observe.events import Event, JobCancelled, JobMoved, JobPaused, J
 __all__ = ["elapsed_of", "events_of", "lives_of"]
 
 _TIMED = (Set, Move)
-"""Writes that may carry the number of a clock step."""
+"""The kinds of writes that may carry the number of a clock step."""
 
 _TIMED_KINDS: Final = frozenset(_TIMED)
 

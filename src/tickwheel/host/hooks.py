@@ -42,7 +42,7 @@ _ROUTINE: Final = (
 )
 
 _LATELY_S: Final = 60.0
-"""A repeated failure is logged again only if it did not occur for this many seconds."""
+"""A failure that repeats is logged again only after this many seconds without it."""
 
 _log = logging.getLogger("tickwheel.scheduler")
 

@@ -64,7 +64,7 @@ class Lifecycle:
         """
         Call *stop* unless an earlier call has completed. *stop* enforces its own timeout.
 
-        A concurrent call waits up to *timeout*, unless the caller is a handler (*is_inside*).
+        If another thread is already stopping, wait up to *timeout*, unless the caller is a handler (*is_inside*).
         """
         is_first = False
         try:

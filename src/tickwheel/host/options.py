@@ -129,6 +129,6 @@ def share_of(places: int) -> int:
 
 def loan_of(places: int) -> int:
     """
-    Return the number of idle lanes that may each have one place beyond *places*; 0 if *places* is 1.
+    Return the number of lanes without running jobs that may each get one place beyond *places*; 0 if *places* is 1.
     """
     return 16 if places > 1 else 0

@@ -22,9 +22,9 @@ _log = logging.getLogger("tickwheel.scheduler")
 
 _ROLES: Final = ("owner", "auto")
 _PAUSE_S: Final = 0.5
-"""Seconds between two attempts to become the owner. The release of a file lock does not wake a process."""
+"""Seconds between two attempts to become the owner. The release of a file lock does not wake a waiting process."""
 _LOOK_EVERY: Final = 10
-"""Number of attempts to become the owner between two checks for overdue jobs of the present owner."""
+"""Number of attempts to become the owner between two searches for jobs that the present owner has not fired in time."""
 
 
 def check_role(role: str) -> None:

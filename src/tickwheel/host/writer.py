@@ -90,7 +90,7 @@ class Reservation(Protocol):
 
 
 OnCommit: TypeAlias = Callable[[Sequence[Write], list[Answer], Reservation | None], object]
-"""A callback that gets the callers' writes of a commit, their answers, and the reserved places of their jobs."""
+"""A callback that gets the callers' writes of a commit, the answers, and the places reserved for new jobs."""
 
 
 class Writer:

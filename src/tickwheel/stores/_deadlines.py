@@ -13,7 +13,7 @@ _MOST_S: Final = 10.0
 LONG_CALLS: Final = 3
 """Time limit of a prune or a large read, in units of `call_s`. It is shorter than a lease."""
 _PAGE: Final = 1_000
-"""A batch of up to this many writes gets the time limit of one call. The writer's batches are no larger."""
+"""The time limit of one call is enough for a batch of up to this many writes. The writer's batches are no larger."""
 
 
 def call_s(lease_s: float) -> float:

@@ -11,7 +11,7 @@ __all__ = ["LaneSet"]
 @dataclass(frozen=True, slots=True)
 class LaneSet:
     """
-    A set of lanes: each lane in *names*, and each lane whose target is in *targets* unless the lane is in *others*.
+    A set of lanes: each lane in *names*, and each lane whose target is in *targets*, unless the lane is in *others*.
 
     Lanes are named by `lane_of`. A lane that is in both *names* and *others* belongs to the set.
     """

@@ -21,7 +21,7 @@ _OPTION: Final = re.compile(r"(?<=[?&])(?P<name>[^=&]*)=(?P<value>[^&]*)")
 _WRONG_ESCAPE: Final = re.compile(r"%(?!(?!00)[0-9a-f]{2})", re.IGNORECASE)
 _OWN: Final = re.compile(r"(?P<module>[^\W\d][\w.]*):(?P<name>[^\W\d]\w*)(?:\?(?P<query>.*))?", re.DOTALL)
 _SECRETS: Final = ("password", "passphrase", "secret", "token")
-"""Endings of the names of options whose values are masked in messages."""
+"""If the name of an option ends with one of these texts, its value is masked in messages."""
 _METHODS: Final = ("abilities", "url", *(name for name in vars(Store) if not name.startswith("_")))
 _OPEN_BRACKET: Final = re.compile(r"\[(?![^][]*\])")
 

@@ -92,8 +92,8 @@ class Lease:
         epoch: Fencing token; it grows with every change of owner. A settle with an older epoch is refused.
         until: Store time after which another node may take the shard. None if the lease is a system lock, which ends
             with the process.
-        rescued: Number of jobs that were running when the former owner ended. They are pending again; their attempts
-            count.
+        rescued: Number of jobs that were running when the former owner ended. They are pending again, with the
+            interrupted attempts counted.
         granted_at: Store time of the grant. The caller counts the length, `until - granted_at`, on the monotonic clock,
             from before the call. The caller also uses `granted_at` as a reading of the store's clock.
     """
@@ -271,8 +271,8 @@ class Store(Protocol):
 
         The `due` of each result has the jobs that the method `due` returns after the cursor; `following` is the next
         job. The changes, if requested, are jobs at or before the cursor that other nodes wrote since the cursor's mark.
-        Changes are read before the due jobs, so that the next `look` finds a job that this `look` misses. A cursor
-        without a mark gets a mark, but no changes.
+        Changes are read before the due jobs. If this `look` misses a job, the next one therefore returns it as a
+        change. A cursor without a mark gets a mark, but no changes.
 
         Only the shard's owner gets the changes, because the statement checks the epoch of its lease. The store forgets
         the changes that it has returned. The result may have too many jobs (the owner's own writes, or duplicates),
@@ -488,7 +488,7 @@ class Store(Protocol):
 
     def attempts(self, jobs: Sequence[Job]) -> dict[int, bool]:
         """
-        Return True or False for the generation of each job whose attempt is still claimed in the store.
+        Return a flag for each of *jobs* whose attempt is still claimed in the store, keyed by generation.
 
-        True means that the owner has reported the attempt as started.
+        The flag is True if the owner has reported the attempt as started.
         """

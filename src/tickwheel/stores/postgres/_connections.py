@@ -82,7 +82,7 @@ _SETTINGS: Final = {
 _ENCODING: Final = "UTF8"
 """Client encoding of all connections. The class `Array` relies on it."""
 _DATABASES: Final = frozenset({"UTF8", "SQL_ASCII"})
-"""Accepted encodings of databases. They sort texts by code points, as the search for a prefix requires."""
+"""Accepted encodings of databases. In these, texts are sorted by code points, as the search for a prefix requires."""
 _IDLE: Final = "idle_in_transaction_session_timeout"
 _LINK: Final = {
     "application_name": "tickwheel",

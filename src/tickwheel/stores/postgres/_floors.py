@@ -37,7 +37,7 @@ class Floors:
 
     def of(self, shards: Sequence[int] | None = None) -> tuple[dict[str, list[int]], int]:
         """
-        Return the watermarks of *shards* (None: all shards), and a counter for `learn`. `lower` increases the counter.
+        Return the watermarks of *shards* (None: all shards), and a counter for `learn`, which `lower` increases.
         """
         now = self._clock()
         with self._lock:

@@ -29,7 +29,7 @@ _MERGED_S: Final = 1.0
 """Minimum time between two notifications about jobs that are not due soon."""
 _FOLLOW_FIRST_S: Final = 0.002
 _FOLLOW_MAX_S: Final = 0.05
-"""Maximum interval between polls for the end of a joined transaction. Most end soon, so the first polls are closer."""
+"""Maximum interval between polls for the end of a caller's transaction. The first intervals are shorter."""
 
 
 class Notifier:

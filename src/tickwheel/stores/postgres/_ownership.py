@@ -83,8 +83,8 @@ def keep(
     Renew the leases of *owner* and, if *is_taking* is True, take free shards, in one round trip.
 
     Leases beyond the owner's fair share are released. Rows of running jobs that other sessions have locked are skipped.
-    The second result has their attempts. Their keys are stored in row *slot* of the lists of claimed jobs, for a later
-    call.
+    The second result has their attempts. Their keys are stored in row *slot* of the lists of claimed jobs; a later call
+    recovers these jobs.
     """
     shards = [number for number in seen.held if number < FIRST_TAIL]
     surplus = shards[seen.share :]

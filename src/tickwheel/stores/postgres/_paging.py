@@ -15,7 +15,7 @@ _REACH: Final = 10_000
 _PAYLOADS: Final = 2_000
 """Maximum number of keys scanned by a page that reads payloads, which may be large."""
 _BY_VALUES: Final = "SET LOCAL plan_cache_mode = force_custom_plan"
-"""Makes the server plan for the values of the query, because each filter has an index of its own."""
+"""Makes the server plan each query for its actual values, because each filter has an index of its own."""
 
 
 def page(connection: Connection, query: JobQuery) -> Page:

@@ -49,7 +49,7 @@ def drive(
 
 def run(connection: Connection, steps: Steps[_T], *, is_cursor: bool = False) -> _T:
     """
-    Execute the statements of *steps* in order. If *is_cursor* is True, wait for each result before the next statement.
+    Execute the statements of *steps* in order. If *is_cursor* is True, fetch each result before the next statement.
     """
 
     def fetch(asked: list[Statement]) -> list[Rows]:

@@ -31,7 +31,7 @@ _THREADS: Final = 4
 _REPLICAS: Final = 0.8
 """Fraction of a call's time limit for which a write waits for replicas. After that, its outcome counts as unknown."""
 _CONFIRMED: Final = frozenset({"apply", "apply_freeing", "scope"})
-"""The scripts whose writes wait for replicas before they are answered."""
+"""The scripts whose writes are answered only after replicas have received them."""
 
 
 class _MovedError(StoreError): ...

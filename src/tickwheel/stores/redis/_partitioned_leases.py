@@ -35,7 +35,7 @@ class _Held:
 
 class PartitionedLeases:
     """
-    Asks all partitions concurrently, on its own threads. Thread-safe.
+    Takes, renews and releases leases in all partitions concurrently, on its own threads. Thread-safe.
 
     *is_owner* is True from the first acquire to the release. *silent* has the partitions whose last request failed.
     """

@@ -82,8 +82,8 @@ class Batch:
 
         *alone* is the job's key if the batch only sets one job without special options. The look-up of the key is then
         part of this read. *owner* is the name of this process if it owns the file. If not, claims and settles are
-        refused, and the owner gets a note about each job that becomes pending. *may_grow* is False on a full disk. A
-        job due in an hour or more that is moved or cancelled then loses its row at once.
+        refused, and the owner gets a note about each job that becomes pending. *may_grow* is False on a full disk. If a
+        job due in an hour or more is then moved or cancelled, its row is deleted at once.
         """
         self._connection = connection
         self._now = now

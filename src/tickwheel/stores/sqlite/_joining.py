@@ -24,7 +24,7 @@ _FIRST_S: Final = 0.001
 _LAST_S: Final = 0.02
 """Maximum interval between polls for the end of a transaction. Most end soon, so the first polls are more frequent."""
 _FOLLOWED_S: Final = 60.0
-"""Time after which a joined transaction is no longer polled. The owner then finds the jobs in its own scans."""
+"""Time after which a caller's transaction is no longer polled. The owner then finds the jobs in its own scans."""
 
 
 class Joined:
@@ -117,7 +117,7 @@ def _check_file(joined: Joined, inode: tuple[int, int] | None) -> None:
 
 class Follower:
     """
-    A thread that polls for the end of joined transactions, which SQLite does not announce, and then notifies the owner.
+    A thread that polls for the end of callers' transactions, which SQLite does not announce, and notifies the owner.
     """
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], notify: Callable[[], object]) -> None:

@@ -58,7 +58,7 @@ class Reserve:
 
     def keep(self, moved: int) -> None:
         """
-        Create or enlarge the file if the disk has room. *moved* is the database's size after a checkpoint, in bytes.
+        Create or enlarge the file if the disk has room. The next checkpoint will make the database *moved* bytes large.
         """
         with self._lock, suppress(OSError):
             wanted = _rounded(self._added(moved))
@@ -70,7 +70,7 @@ class Reserve:
         """
         Enlarge the file for a commit that adds at most *more* bytes (see `growth_of`).
 
-        Measures the file's room again only if the commits since the last measurement may have used it up. Raises a
+        The needed size is computed again only if the commits since the last time may have exceeded it. Raises a
         `StoreFullError` on a full disk.
         """
         with self._lock:
