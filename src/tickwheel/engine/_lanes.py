@@ -110,7 +110,7 @@ class MovingLanes:
 _LANES_MAX: Final = 1_000
 """Maximum number of idle lanes that are remembered."""
 _NARROW: Final = 64
-"""Maximum concurrency of a lane whose acknowledgements may skip the pause. With higher concurrency, batches fill fast."""
+"""Maximum concurrency of a lane whose acknowledgements may skip the pause. Batches of a wider lane fill quickly."""
 _USUAL: Final = Limits()
 _QUICK_MS: Final = 1_000
 """Duration in ms below which an attempt shows that its lane is moving."""

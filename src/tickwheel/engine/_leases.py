@@ -312,7 +312,7 @@ class Heartbeat:
 
 
 _VERSION: Final = "tickwheel version"
-"""The key of the history records of deploys."""
+"""The key under which the history records deploys."""
 _DIED: Final = "node_died"
 
 

@@ -56,7 +56,7 @@ class Shares:
 
     def has_some(self) -> bool:
         """
-        Return True if memory has enough room to read more.
+        Return True if memory has enough room to read more jobs.
         """
         # even n full lanes leave enough: 1 / (3 n + 1) of all places
         size = self._staged.size

@@ -101,7 +101,8 @@ class InlineEngine(Engine):
         """
         Fire due jobs, at most *limit*; return their number.
 
-        If a handler sets a job to run now, that job fires in the next call, so that an endless chain can be detected.
+        If a handler sets a job to run now, that job fires in the next call, so this call ends even if each job sets
+        another.
 
         Raises:
             AssertionError: If an assertion in a handler failed. The attempt is settled as failed first.

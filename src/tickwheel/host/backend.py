@@ -54,7 +54,7 @@ class Jobs(Protocol):
 
     def submit(self, verb: Verb, *, waits: bool = False) -> Reply[list[Answer]]:
         """
-        Run *verb*, and reply with its answers in order. If *waits* is True, the calling thread may do the write.
+        Run *verb*, and reply with its answers in order. If *waits* is True, the caller waits, so its thread may write.
         """
 
     def within(self, connection: object) -> TransactionClient: ...

@@ -178,7 +178,7 @@ class Writer:
 
     def submit(self, write: Write, timeout_s: float | None = None, *, waits: bool = False) -> Promise[Answer]:
         """
-        Queue one *write* of a caller. If *waits* is True, the calling thread may do the write.
+        Queue a caller's *write*. If *waits* is True, the caller waits for the answer, so its thread may do the write.
         """
         promise: Promise[Answer] = Promise(self._runtime)
 

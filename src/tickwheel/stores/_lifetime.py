@@ -1,5 +1,5 @@
 """
-Shows whether a store may be used. It may be used while it is open, in the process that opened it.
+Checks that a store may be used. It may be used while it is open, in the process that opened it.
 """
 
 from __future__ import annotations

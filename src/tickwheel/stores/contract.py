@@ -165,9 +165,9 @@ class Versioned(Protocol):
 
     def version(self) -> object:
         """
-        Return a value that differs from all earlier values if any process has committed a change since.
+        Return a value that stands for the present content of the store. O(1).
 
-        Two equal values prove that nothing was written. Two different values prove nothing. O(1).
+        Two equal values prove that nothing was written between the calls. Two different values prove nothing.
         """
 
 
@@ -245,7 +245,7 @@ class Store(Protocol):
         """
         Return the home shard of *key*. The home shard of a key is constant as long as this object lives.
 
-        A job may be in another shard: after `take_up`, after a hand-over, or if its writer knew another number of
+        A job may be in another shard: after `take_up`, after a hand-over, or if its writer assumed another number of
         shards. `due` finds it in its current shard. Any write except a `Begin` moves the job home.
         """
 
@@ -403,7 +403,7 @@ class Store(Protocol):
 
     def aside(self) -> list[Aside]:
         """
-        Return an entry for each target and handler with unroutable jobs; at most 100 entries.
+        Return an entry for each target and handler with jobs that no node could run; at most 100 entries.
         """
 
     def count_paused(self) -> int:
@@ -476,7 +476,7 @@ class Store(Protocol):
 
     def withdrawal_requests(self, shards: Sequence[int]) -> list[Job]:
         """
-        Return the valid, unanswered requests to the owner of *shards*.
+        Return the valid, unanswered requests to withdraw attempts in *shards*.
 
         The jobs have only the fields that identify the attempt: key, generation, due time and attempt number.
         """

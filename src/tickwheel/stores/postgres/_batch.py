@@ -43,7 +43,7 @@ _KEYS: Final = "tickwheel_job_pkey"
 """The constraint that fails if the key of a new job exists. `set_new` inserts without looking up the key first."""
 
 ASIDE: Final = 2**31 - 1
-"""Pseudo-shard of unroutable jobs. No node owns it; any node may move its jobs to a shard of its own."""
+"""Pseudo-shard of jobs that no node could run. It has no owner; any node may move its jobs to a shard of its own."""
 
 _PAUSED: Final = ASIDE - 1
 """Pseudo-shard of paused jobs."""

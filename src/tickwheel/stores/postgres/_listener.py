@@ -24,7 +24,7 @@ __all__ = ["Notifier", "PostgresSubscription"]
 
 _CHANNEL: Final = "tickwheel"
 _PAYLOAD_MAX: Final = 7_999
-"""The server's limit of a payload, in bytes."""
+"""The server's limit of a notification's payload, in bytes."""
 _MERGED_S: Final = 1.0
 """Minimum time between two notifications about jobs that are not due soon."""
 _FOLLOW_FIRST_S: Final = 0.002

@@ -1,5 +1,5 @@
 """
-Connections to the server. All use of the driver begins here.
+Connections to the server, made with the driver redis-py.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-Withdrawal requests of nodes, in one hash.
+Requests of nodes to withdraw claimed attempts, in one hash.
 
 An owner makes a job pending again, or answers that its attempt has started. The name of a field is
 `generation/due_at/attempt`; its value is the time, the answer and the key.

@@ -1,5 +1,5 @@
 """
-Withdrawal requests. The owner makes the job pending again, or answers that the attempt has started.
+Requests to withdraw claimed attempts. The owner makes the job pending again, or answers that the attempt has started.
 """
 
 from __future__ import annotations
