@@ -165,7 +165,7 @@ class Versioned(Protocol):
 
     def version(self) -> object:
         """
-        Return a value that stands for the present content of the store. O(1).
+        Return a value that identifies the present content of the store. O(1).
 
         Two equal values prove that nothing was written between the calls. Two different values prove nothing.
         """
