@@ -21,5 +21,8 @@ class LaneSet:
     others: Collection[str] = ()
 
     def has(self, target: str, handler: str) -> bool:
+        """
+        Return True if the lane of *target* and *handler* is in the set.
+        """
         lane = lane_of(target, handler)
         return lane in self.names or (target in self.targets and lane not in self.others)

@@ -43,10 +43,16 @@ class Kept(NamedTuple):
     data: bytes
 
     def to_bytes(self) -> bytes:
+        """
+        Return the stored form.
+        """
         return _HEAD.pack(self.generation, self.until, self.asked.encode()) + self.data
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Kept:
+        """
+        Return the answer that `to_bytes` has stored.
+        """
         generation, until, asked = _HEAD.unpack_from(data)
         return cls(asked.decode(), until, generation, data[_HEAD.size :])
 
