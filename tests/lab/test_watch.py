@@ -174,7 +174,7 @@ def test_the_first_scene_is_a_clock() -> None:
 
 def test_every_delay_that_a_user_can_choose_was_recorded() -> None:
     """
-    For each delay that a user can choose on the page, each design has a recorded run in which the timer fires in time.
+    For each delay that a user can choose, each wheel design has a recorded run in which the timer fires in time.
     """
     chapter = own_timer()
     for delay_us, run in zip(OWN_US, chapter["runs"], strict=True):

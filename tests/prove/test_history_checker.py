@@ -387,7 +387,7 @@ def delayed(events, condition, delay_ns):
     """
     Return *events* with one job that begins, runs and ends later by *delay_ns*.
 
-    *condition* selects the begin of the job.
+    *condition* selects the event with which the job begins.
     """
     index = place(events, Committed, lambda event: is_write(Begin, Outcome.BEGUN)(event) and condition(event))
     job = events[index].write.job
@@ -442,7 +442,7 @@ def test_a_start_after_the_answer_is_overtaken(events, outcome, above):
 
 def test_a_start_while_it_is_paused_is_overtaken(events):
     """
-    A handler is reported if it begins after a caller was answered that its job is paused.
+    A handler is reported if it begins after a caller got the answer that the job is paused.
     """
     at = place(events, Fired, lambda event: event.attempt == 1)
     fired = events[at]

@@ -179,7 +179,7 @@ def test_loaded_twice():
 
 def test_a_stale_row_after_a_move():
     """
-    If a row was read before a move, but arrives after the move, the old generation does not come back.
+    If a row is read before its job is moved, and staged after that, the old generation is not staged again.
     """
     table = StagedJobs(Runtime())
     (moved,) = stage(table, job(generation=2, due_at=5000))
@@ -549,7 +549,7 @@ def withdraw_some(table, dice):
 @pytest.mark.parametrize("seed", range(20))
 def test_random_lives(seed):
     """
-    No generation fires twice, in whatever order jobs are set, read late, claimed, fired and dropped.
+    No generation of a job fires twice, in whatever order jobs are set, read late, claimed, fired and dropped.
     """
     dice = random.Random(seed)
     table, store = StagedJobs(Runtime()), Store()

@@ -500,7 +500,7 @@ def unresolved_elsewhere(number: int) -> Nothing:
 
 def of_socket(firing_: Firing) -> None:
     """
-    Take the firing, in a parameter with another name.
+    Take the firing in a parameter that is not named `firing`.
     """
 
 

@@ -83,7 +83,7 @@ def others_seconds():
 
 class Meter:
     """
-    Measures the tests of one process.
+    Measures the CPU time of the tests in one process.
     """
 
     def __init__(self, limit_s):

@@ -102,7 +102,7 @@ class TaskSet:
 
     async def wait(self, timeout: float | None, *, is_shielded: bool) -> bool:  # noqa: ASYNC109 - its end cancels nothing
         """
-        Wait at most *timeout* seconds for the end of all tasks that do not call this. Return True if they ended.
+        Wait at most *timeout* seconds until all tasks except callers of this method end. Return True if they ended.
 
         If *is_shielded* is True, a cancellation of the caller is raised after the tasks have ended; otherwise, at once.
         """

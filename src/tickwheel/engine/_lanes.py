@@ -46,7 +46,7 @@ _ASKED_MS: Final = 60_000
 
 class MovingLanes:
     """
-    Remembers the names of moving lanes (see the module). Changing the sets needs a lock; reading them does not.
+    Remembers the names of moving lanes (see the module) in two sets. Changing a set needs a lock; reading it does not.
     """
 
     def __init__(self) -> None:

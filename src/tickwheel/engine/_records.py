@@ -251,7 +251,7 @@ class MinuteKeeper:
 
     def keep(self) -> None:
         """
-        Store the figures since the previous call, in the row of the minute in which that call was made.
+        Store the figures since the previous call, in the row of the minute of the previous call.
         """
         now = self._now_ms() // MINUTE_MS * MINUTE_MS
         at, self._at = self._at, now

@@ -599,7 +599,7 @@ def _step_all(entries: Iterable[StagedJob], step: Step) -> list[StagedJob]:
 
 def _is_known(job: Job, epoch: int, busy: StagedJob | None, waiting: StagedJob | None) -> bool:
     """
-    Return True if a row that was read under the lease of *epoch* has no new information.
+    Return True if a row that was read under the lease of *epoch* has nothing that *busy* or *waiting* lacks.
     """
     # an attempt under an earlier lease can no longer be settled, so the job must run again under this lease
     if busy is not None and busy.epoch >= epoch:

@@ -70,7 +70,7 @@ class WithdrawalArbiter:
     """
     Decides from this process's memory, on the writer's thread, whether claimed attempts can still be withdrawn.
 
-    If any attempt in a batch is unknown in this process, withdrawal requests decide about the whole batch.
+    If any attempt in a batch is unknown in this process, the owners decide: the whole batch sends withdrawal requests.
     """
 
     def __init__(self, knowing: Callable[[], LocalAttempts | None], requests: WithdrawalRequests) -> None:

@@ -1,5 +1,5 @@
 """
-Short films in addition to the film of a trace. They show faults of designs, and a timer that the user of the page sets.
+Short animations on the page of a trace. They show faults of wheel designs, and a timer whose delay the user chooses.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Targets: the destinations of fired jobs.
     pull       a queue that workers lease from
     webhook    an HTTP POST
 
-A user creates the following targets, from their own modules or by `make_target` from a URL, for `targets=`:
+The following targets are passed as `targets=`. They are imported from modules of their own, or made by `make_target`:
 
     redis_stream, amqp, nats, kafka        a message to a broker
     celery, rq, dramatiq, taskiq           a task in its queue, see `apply_at`

@@ -42,7 +42,7 @@ class Destination:
     @classmethod
     def masking(cls, shown: str, *secrets: str) -> Destination:
         """
-        Return a destination for an address that only the library knows. Its error messages do not show *secrets*.
+        Return a destination whose address only its client library knows. Its error messages do not show *secrets*.
         """
         found = [urlsplit(each).password or "" if "://" in each else each for each in secrets]
         return cls("", shown, found)

@@ -246,7 +246,7 @@ class Engine(Protocol):
         """
         Let the next timer that is set or moved call `on_earlier`, whatever its deadline.
 
-        Drivers that lost their wake-up call this method.
+        A driver calls this method if it has lost its wake-up.
         """
 
     def fire_due(self, limit: int | None = None) -> int:

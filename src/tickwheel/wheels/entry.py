@@ -1,5 +1,5 @@
 """
-Internal: entries of the designs in Python, and their order of delivery.
+Internal: the entries of the wheels that are written in Python, and the order in which they are delivered.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ _made: list[TimerWheel] = []
 
 def make_timers(*, clock: Clock | None = None) -> TimerWheel:
     """
-    Make a wheel in place of `TimerWheel`.
+    Make a wheel with the simulated driver. Called in place of the constructor of `TimerWheel`.
     """
     wheel = TimerWheel(clock=clock, driver=TaskDriver())
     _made.append(wheel)

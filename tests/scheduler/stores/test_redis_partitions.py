@@ -205,7 +205,7 @@ def test_partitions_fire_in_time_and_share_no_generation(make, redis_url):
 
 def test_a_generation_that_two_partitions_give_is_detected(redis_url):
     """
-    If two partitions give out the same generations, these tests detect it.
+    If two partitions give out the same generations, the other tests of this module fail.
     """
 
     def draw(self):

@@ -62,9 +62,9 @@ def test_an_unreachable_server():
 
 def test_many_connections(redis_server):
     """
-    A store works however many connections its process has opened before.
+    A store works, however many connections its process has opened before.
 
-    Some drivers can count only a hundred connections.
+    The test opens 150 connections, because some client libraries keep count only up to a hundred.
     """
     connections = _connections.Connections(redis_server.url(), "redis", "{many}")
     for _ in range(150):

@@ -73,7 +73,7 @@ class World:
 @pytest.mark.parametrize("limit", [5, 20, 100])
 def test_a_burst(limit, after, phase):
     """
-    A burst arrives at about the receiver's rate, and no message is sent more than three times.
+    A burst of jobs is delivered at about the rate that the receiver allows. No message is sent more than three times.
     """
     world = World([phase] * 300, limit=limit, after=after)
     assert world.done == 300

@@ -1,7 +1,8 @@
 """
-The part of the river that shows earlier times. It has no dots.
+The part of the page's timeline (the river) that shows earlier times.
 
-It shows figures of all nodes for each minute or quarter of an hour, and marks for events such as the death of a node.
+It has no dots for single jobs. It shows figures of all nodes for each minute or quarter of an hour, and marks for
+events such as the death of a node.
 """
 
 from __future__ import annotations

@@ -159,8 +159,8 @@ def firings_alone(writes: Sequence[Write], held: Mapping[int, int], owner: str |
     """
     Return one statement that applies all of *writes*, or None if that is impossible.
 
-    The statement can contain claims and plain ends of jobs by *owner*, under its leases. *held* maps the epochs of
-    these leases to shards.
+    It is possible for claims, and for acknowledgements of plain successes, by *owner* under its leases. *held* maps the
+    epochs of these leases to shards.
     """
     if owner is None:
         return None

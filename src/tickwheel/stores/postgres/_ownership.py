@@ -24,7 +24,7 @@ FIRST_TAIL: Final = 1_000_000
 
 class CutOff(NamedTuple):
     """
-    An attempt of a former owner whose job row was locked during the takeover of its shard.
+    An attempt of a former owner. The row of its job was locked when the shard was taken over.
     """
 
     shard: int

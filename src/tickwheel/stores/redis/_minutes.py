@@ -1,5 +1,5 @@
 """
-Figures of nodes for each minute and each quarter of an hour, in one hash. Field names have length, start and owner.
+Figures of nodes for each minute and quarter of an hour, in one hash. A field's name is the length, start and owner.
 """
 
 from __future__ import annotations

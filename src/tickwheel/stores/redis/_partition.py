@@ -40,7 +40,7 @@ class Partition(NamedTuple):
 
     def aligned(self, floor: int) -> int:
         """
-        Return the smallest number of this partition's sequences that is at least *floor*.
+        Return the smallest sequence number that is at least *floor* and belongs to this partition.
         """
         return floor + (self.number - floor) % self.total
 

@@ -112,7 +112,7 @@ class Batch:
         Apply *writes* in order, and return one answer for each.
 
         If *is_guessing* is True, some jobs are not read first, but assumed to be as the writes expect. Raises a
-        `WrongGuessError` if an assumption was wrong; if *is_guessing* is False, then tables contradict each other.
+        `WrongGuessError` if an assumption was wrong. With *is_guessing* False, that error means contradictory tables.
         """
         self.weight = len(writes)
         if self._is_new and isinstance(write := writes[0], Set):

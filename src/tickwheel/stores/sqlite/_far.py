@@ -170,7 +170,9 @@ def bury(connection: sqlite3.Connection | Joined, generations: Sequence[int]) ->
 
 def sweep(connection: sqlite3.Connection, place: _Place) -> _Place:
     """
-    Examine one slice of far jobs (due in an hour or more) from *place* on. If at least half are deleted, remove these.
+    Examine one slice of far jobs (due in an hour or more) from *place* on.
+
+    If at least half of its rows are only marked as deleted, delete these rows.
 
     *place* is a slot (half a day of due times) and a generation in it. Returns the place of the next slice.
     """
