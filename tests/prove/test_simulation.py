@@ -30,9 +30,11 @@ RATES, EQUIPMENT = 20, 30
 """
 The seed of a day with other clock rates and hanging statements, and the seed of a day with missing equipment.
 """
+LATE = 802665258
+"""The seed of a day on which a write that withdraws an attempt reaches the store after the next claim of its job."""
 
 
-@pytest.mark.parametrize("seed", [*range(6), CROWDED, *PULLED, *FULL_LANES, RATES, EQUIPMENT])
+@pytest.mark.parametrize("seed", [*range(6), CROWDED, *PULLED, *FULL_LANES, RATES, EQUIPMENT, LATE])
 def test_a_day_without_violations(seed):
     """
     The checker finds no violation in a day with kills, pauses, cuts, bad lines and clock steps.

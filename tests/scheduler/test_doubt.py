@@ -10,9 +10,11 @@ from unittest import mock
 
 import pytest
 
-from tickwheel.jobs.model import Begin, Set
+from tickwheel.jobs.errors import StoreError
+from tickwheel.jobs.model import Begin, Set, Settle
 from tickwheel.scheduler import Outcome, RetryPolicy, Snooze
-from tickwheel.stores import MemoryStore
+from tickwheel.stores import MemoryStore, open_store
+from tickwheel.testing import ManualClock
 from tickwheel.testing.faulty_store import FaultyStore
 
 
@@ -98,3 +100,87 @@ def test_a_cancel_while_a_claim_is_in_doubt(make, record, until, is_written):
         outcome = scheduler.cancel("k").outcome
         until(lambda: scheduler.get("k") is None)
     assert (outcome is Outcome.CANCELLED) is not bool(record.items)
+
+
+CHANGES = {
+    "move": lambda scheduler: scheduler.move("k", delay=9),
+    "cancel": lambda scheduler: scheduler.cancel("k"),
+    "set": lambda scheduler: scheduler.set("k", delay=9, handler="h", payload=2),
+    "pause": lambda scheduler: scheduler.pause("k"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("rule", [{"delay": 1.0}, {"every": 1.0}], ids=["once", "recurring"])
+def test_a_withdrawal_that_takes_effect_late(url, make, until, change, rule):
+    """
+    A change that withdraws a claimed job fails, and reaches the store only after the job was claimed again.
+
+    The store refuses the late change, because the job can start at any time.
+    """
+    clock, fired, late = ManualClock(), [], []
+    store = open_store(url)
+    scheduler, apply = make(store, clock=clock), store.apply
+
+    def lose(writes):
+        if not late and any(getattr(write, "over", None) for write in writes):
+            late.append(writes)
+            raise LookupError("of a driver")
+        return apply(writes)
+
+    def is_claimed(due_at=0):
+        job = scheduler.get("k")
+        return job.state == "running" and job.due_at > due_at
+
+    scheduler.handler("h")(fired.append)
+    scheduler.start()
+    due_at = scheduler.set("k", handler="h", payload=1, **rule).job.due_at
+    clock.advance(0.99)
+    until(is_claimed)
+    with mock.patch.object(store, "apply", lose):
+        with pytest.raises(LookupError, match="of a driver"):
+            change(scheduler)
+        until(lambda: is_claimed(due_at))
+        assert [answer.outcome for answer in apply(late[0])] == [Outcome.TOO_LATE]
+    assert fired == []
+    clock.advance(0.02)
+    until(lambda: fired)
+    until(lambda: (job := scheduler.get("k")) is None or job.due_at == due_at + 1_000)
+    assert fired == [1]
+
+
+def test_a_release_that_takes_effect_late(url, make, until):
+    """
+    The release of a claimed job fails and is repeated, and the first one reaches the store during the next attempt.
+
+    The store refuses the late release. Otherwise the job would be fired twice.
+    """
+    clock, go_on, fired, late = ManualClock(), threading.Event(), [], []
+    store = open_store(url)
+    scheduler, apply = make(store, clock=clock), store.apply
+
+    def lose(writes):
+        if not late and isinstance(writes[0], Settle):
+            late.append(writes)
+            raise StoreError("no answer", "try again", is_unknown=True)
+        return apply(writes)
+
+    @scheduler.handler("h")
+    def handle(payload):
+        fired.append(payload)
+        assert go_on.wait(60.0)
+
+    scheduler.start()
+    scheduler.set("k", delay=1.0, handler="h", payload=1)
+    clock.advance(0.99)
+    until(lambda: scheduler.get("k").state == "running")
+    with mock.patch.object(store, "apply", lose):
+        scheduler.pause_scope("handler:h")
+        until(lambda: late)
+        until(lambda: clock.advance(0.1) or scheduler.get("k").state == "pending")
+        scheduler.resume_scope("handler:h")
+        until(lambda: clock.advance(0.1) or fired)
+        assert [answer.outcome for answer in apply(late[0])] == [Outcome.WRONG_GENERATION]
+    go_on.set()
+    until(lambda: clock.advance(0.1) or scheduler.get("k") is None)
+    assert fired == [1]

@@ -220,11 +220,12 @@ class Completer:
         on_answer: Callable[[Answer | Exception], object] | None = None,
         *,
         rests: bool = False,
+        is_doubtful: bool = False,
     ) -> None:
         """
-        Release in the store the attempt of *entry*, which this caller has withdrawn. The attempt does not count.
+        Release in the store the attempt of *entry*, which this caller has withdrawn. See `given_back`.
         """
-        entry.verdict = given_back(entry.job, entry.epoch, rests=rests)
+        entry.verdict = given_back(entry.job, entry.epoch, rests=rests, is_doubtful=is_doubtful)
         self.write(entry, on_answer)
 
     def flush(self) -> None:
@@ -302,6 +303,10 @@ class Completer:
         Write *batch* again. If an earlier try has succeeded, the store refuses this one.
         """
         self._hooks.failed("settling firings", error)
+        for entry in batch:
+            verdict = entry.verdict
+            if verdict is not None and verdict.ending is Ending.GIVEN_BACK and verdict.settle.how is Settled.AGAIN:
+                entry.verdict = given_back(entry.job, entry.epoch, rests=verdict.rests, is_doubtful=True)
         pause_s = _RETRY_S
         if not (isinstance(error, StoreError) and (error.is_transient or error.is_unknown)):
             if not is_alone:

@@ -218,8 +218,15 @@ def overtaken_at(job: Job, begun: int) -> int | None:
     return None
 
 
-def given_back(job: Job, epoch: int, *, rests: bool = False) -> Verdict:
-    return Verdict(_again(job, epoch, job.attempt, job.due_at, job.error, begun=job.due_at), Ending.GIVEN_BACK, rests)
+def given_back(job: Job, epoch: int, *, rests: bool = False, is_doubtful: bool = False) -> Verdict:
+    """
+    Return the verdict on an attempt that never started. The attempt is not counted, so the next one has its number.
+
+    If *is_doubtful* is True, an earlier write about the attempt may still take effect in the store. The job becomes due
+    a millisecond later, so that such a late write does not match the next attempt.
+    """
+    again = _again(job, epoch, job.attempt, job.due_at + is_doubtful, job.error, begun=job.due_at)
+    return Verdict(again, Ending.GIVEN_BACK, rests)
 
 
 def _failed(job: Job, epoch: int, error: str, ran: RunSpan, random: Chance, *, wait: int | None = None) -> Verdict:

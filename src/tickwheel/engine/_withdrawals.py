@@ -71,11 +71,12 @@ class Withdrawals:
     def is_waiting(self, job: Job) -> bool:
         return self._staged.is_waiting(job.generation)
 
-    def resolved(self, statuses: Sequence[AttemptStatus], answers: Sequence[Answer] | None) -> None:
+    def resolved(self, statuses: Sequence[AttemptStatus], answers: Sequence[Answer] | Exception | None) -> None:
+        is_doubtful = isinstance(answers, Exception)
         gone: list[StagedJob] = []
         kept: list[Job] = []
         for index, status in enumerate(statuses):
-            answer = None if answers is None else answers[index]
+            answer = None if answers is None or isinstance(answers, Exception) else answers[index]
             if answer is not None and answer.outcome is Outcome.STOPPING:
                 self._stop_started(status.generation, status.due_at, status.attempt)
             if status.standing is not AttemptState.WITHDRAWN:
@@ -83,7 +84,7 @@ class Withdrawals:
             entry = self._withdrawn.pop(status.generation, None)
             if answer is None or answer.outcome not in _REPLACED:
                 if entry is not None:
-                    self._completer.give_back(entry)
+                    self._completer.give_back(entry, is_doubtful=is_doubtful)
                 continue
             if entry is not None:
                 gone.append(entry)

@@ -38,7 +38,10 @@ class LocalAttempts(Protocol):
 
     def is_waiting(self, job: Job) -> bool: ...
 
-    def resolved(self, statuses: Sequence[AttemptStatus], answers: Sequence[Answer] | None) -> None: ...
+    def resolved(self, statuses: Sequence[AttemptStatus], answers: Sequence[Answer] | Exception | None) -> None:
+        """
+        Take the result of the writes: their answers, or their error, or None if they were not sent.
+        """
 
 
 class UndecidedBatch:
@@ -101,7 +104,7 @@ class WithdrawalArbiter:
             answers = commit(writes)
         except Exception as error:  # noqa: BLE001  any error belongs to the caller, and the thread continues
             if knowing is not None:
-                knowing.resolved(statuses, None)
+                knowing.resolved(statuses, error)
             part.finish(error)
             return
         if knowing is not None:
