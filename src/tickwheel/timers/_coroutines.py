@@ -11,7 +11,7 @@ from functools import partial
 from types import FunctionType, MethodType
 from typing import Any, Final, TypeGuard
 
-__all__ = ["check_callback", "check_context", "handed_on", "is_coroutine", "is_coroutine_function", "refusal"]
+__all__ = ["check_callback", "check_context", "hand_on", "is_coroutine", "is_coroutine_function", "refusal"]
 
 CO_COROUTINE: Final = 0x80
 """The flag that marks the code object of an `async def` function, as in `inspect`."""
@@ -57,16 +57,16 @@ def check_context(context: object) -> None:
         raise TypeError(message)
 
 
-def handed_on(
-    result: Any, callback: object, timer: object, on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None
-) -> Any:
+def hand_on(
+    coroutine: Coroutine[Any, Any, Any],
+    callback: object,
+    source: object,
+    on_coroutine: Callable[[Coroutine[Any, Any, Any], Any], object] | None,
+) -> None:
     """
-    Return the *result* of a *callback*. If it is a coroutine, pass it to *on_coroutine* and return None.
+    Pass the *coroutine* that *callback* has returned to *on_coroutine*, or close it and raise if there is no such hook.
     """
-    if not is_coroutine(result):
-        return result
     if on_coroutine is None:
-        result.close()
+        coroutine.close()
         raise TypeError(refusal(callback))
-    on_coroutine(result, timer)
-    return None
+    on_coroutine(coroutine, source)

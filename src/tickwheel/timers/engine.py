@@ -13,7 +13,7 @@ from tickwheel.clock import NEVER, Clock, MonotonicClock, to_deadline, to_delay
 from tickwheel.errors import ClosedError, ReentrantError, TickwheelError, TooManyTimersError
 from tickwheel.threads import get_ident
 from tickwheel.timers._bulk import BulkTimer, BulkVerbs
-from tickwheel.timers._coroutines import check_callback, check_context, handed_on
+from tickwheel.timers._coroutines import check_callback, check_context, hand_on, is_coroutine
 from tickwheel.timers._filing import Filing
 from tickwheel.timers._in_context import call_in
 from tickwheel.timers._slack import loosened
@@ -329,7 +329,10 @@ class WheelEngine(BulkVerbs):
 
     def _call(self, timer: WheelTimer, callback: Callback, args: tuple[Any, ...]) -> Any:
         try:
-            return handed_on(callback(*args), callback, self._source(timer, callback), self.on_coroutine)
+            result = callback(*args)
+            if not is_coroutine(result):
+                return result
+            hand_on(result, callback, self._source(timer, callback), self.on_coroutine)
         except BaseException:
             if isinstance(callback, TimerProxy):
                 callback.failed()
